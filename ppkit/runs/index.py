@@ -59,7 +59,7 @@ def write(folder) -> Path:
         compared=bool(reference),
         differing=sum(line.differs is not None for line in lines),
         decided=len(decided),
-        softest=robustness.shown(decided),
+        softest=robustness.softest_of_each_paper(decided),
         findings=_findings(decided, reference or rows, folder.path),
         legend=_legend(lines),
         pictures=sorted(pictures, key=lambda about: about.get("notebook", "")),
@@ -189,7 +189,7 @@ def _findings(decided: list[Row], marked: list[Row], path: Path) -> list[dict]:
                 "mark": wording.mark(finding, marked),
                 "opening": " ".join(sentences[:OPENING]),
                 "rest": " ".join(sentences[OPENING:]),
-                "robust": robustness.told(rows).removesuffix("; "),
+                "robust": robustness.summary(rows),
                 "counted": wording.counted(rows),
                 "drawn": (path / "figures" / f"{finding.picture}.png").exists(),
             }

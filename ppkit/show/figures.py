@@ -4,7 +4,6 @@ caption."""
 import json
 import os
 import textwrap
-from importlib import resources
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -32,7 +31,7 @@ COLOURS = {
     "second": "#CC79A7",
     "third": "#7A4B1F",
 } | wording.COLOURS
-plt.style.use(resources.files("ppkit.show").joinpath("ppkit.mplstyle"))  # from the import on
+plt.style.use(Path(__file__).with_name("ppkit.mplstyle"))  # from the import on
 
 
 def new(columns: int = 1, *, height: float = 4.0, **settings):

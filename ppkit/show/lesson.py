@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from ppkit import project
 from ppkit.show.answers import Verdict, verdict
@@ -32,8 +33,8 @@ class Guess:
 
     id: str
     options: dict[str, str]
-    buttons: object = field(repr=False)
-    said: object = field(repr=False)
+    buttons: Any = field(repr=False)
+    said: Any = field(repr=False)
     outcome: tuple[str, dict[str, str]] | None = None
 
     def speak(self, _change=None) -> None:

@@ -35,7 +35,7 @@ def found_in(text: str, fingerprints: list[str]) -> dict[str, str | None]:
     ValueError if a fingerprint is none.
     """
     there = words(text)
-    lengths = {}
+    lengths: dict[int, set[str]] = {}
     for one in fingerprints:
         number, _, digest = one.partition(":")
         if not number.isdigit() or not re.fullmatch(r"[0-9a-f]{64}", digest):

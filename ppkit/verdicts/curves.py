@@ -21,15 +21,16 @@ def draw_all(rows: list[Row], folder: Path) -> None:
         old.unlink()
     for finding in statements.findings():
         of = [row for row in rows if row.cause == finding.id]
-        for row in robustness.softest(of, most=1):
-            draw(row, robustness.found(row), folder / f"{finding.id}.png")
+        for soft in robustness.softest(of)[:1]:
+            settings = robustness.settings_of(soft.row)
+            draw(soft.row, settings, folder / f"{finding.id}.png")
 
 
 def draw(row: Row, settings: pd.DataFrame, target: Path) -> None:
     """One curve as PNG.
 
     row: of the ledger.
-    settings: of `robustness.found`: value, alone, and a column for each choice.
+    settings: of `robustness.settings_of`: value, alone, and a column for each choice.
     """
     ordered = settings.sort_values("value", kind="stable").reset_index(drop=True)
     lines = [

@@ -168,7 +168,7 @@ class Ledger:
             if row.id.startswith(begins):
                 lines[row.short_id] = _in_short(row) | {
                     ANOTHER: _another(row, kept.get(row.id)),
-                    "data": row.data,
+                    "data": row.data or "",
                 }
         columns = ["printed", "ours", "verdict", ANOTHER, "data"]
         table = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("row")
@@ -277,7 +277,9 @@ def summary(paper: str, notebook: str | None = None) -> str:
     if not counted:
         raise ValueError(f"no row of the reference is of {paper!r} and notebook {notebook!r}")
     counts = [f"{number} {outcome}" for outcome, number in wording.counts(counted).items()]
-    sources = Counter(_decided_on(row, wording.kind(row.data)) for row in counted if row.data)
+    sources = Counter(
+        _decided_on(wording.kind(row.data), row.profile) for row in counted if row.data
+    )
     decided_on = [f"{source} ({count})" for source, count in sources.most_common()]
     return f"{len(counted)} rows: {', '.join(counts)}\ndecided on: {'; '.join(decided_on)}"
 
@@ -294,7 +296,7 @@ def answer(paper: str) -> pd.DataFrame:
     lines = {
         row.short_id: {"the paper says": row.says}
         | _in_short(row)
-        | {"decided on": _decided_on(row, row.data)}
+        | {"decided on": _decided_on(row.data, row.profile)}
         for row in headlines
     }
     columns = ["the paper says", "printed", "ours", "verdict", "decided on"]
@@ -309,12 +311,11 @@ def merge(recorded: list[Row]) -> list[Row]:
     place.
     ValueError if a row's id is no claim.
     """
-    by_id, merged = {row.id: row for row in recorded}, []
-    for id, claim in every_claim().items():
-        merged.append(by_id.pop(id, None) or untried(claim))
-    if by_id:
-        raise ValueError(f"no claim has the id {next(iter(by_id))!r}")
-    return merged
+    by_id, every = {row.id: row for row in recorded}, every_claim()
+    for id in by_id:
+        if id not in every:
+            raise ValueError(f"no claim has the id {id!r}")
+    return [by_id.get(id) or untried(claim) for id, claim in every.items()]
 
 
 def untried(claim: Claim) -> Row:
@@ -400,7 +401,9 @@ def _beside_other_data(row: Row, first: Result, other: Result) -> Row:
     if theirs in first.possible or mine in other.possible:
         return row
     witness = [
-        Sighting(setting=wording.kind(one.data), value=one.value, verdict=one.alone, data=one.data)
+        Sighting(
+            setting=wording.kind(one.data), value=one.value, verdict=one.alone, data=one.data or ""
+        )
         for one in (first, other)
     ]
     return replace(
@@ -446,7 +449,7 @@ def scoreboard(counted: list[Row]) -> pd.DataFrame:
             "paper": row.paper,
             "what": wording.outcome(row) if row.kind == "claim" else f"{row.kind}s",
             "cause": row.cause or row.id,
-            "decided on": _decided_on(row, row.data) if row.data else None,
+            "decided on": _decided_on(row.data, row.profile),
         }
         for row in counted
     ]
@@ -457,7 +460,7 @@ def scoreboard(counted: list[Row]) -> pd.DataFrame:
     counts["causes of refuted"] = by_paper["cause"].nunique()
     order = [*wording.SYMBOLS, "causes of refuted", "questions", "checks"]
     counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
-    decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said.dropna()))))
+    decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said) - {""})))
     return counts.assign(**{"decided on": decided_on})
 
 
@@ -477,9 +480,11 @@ def _another(row: Row, kept: Row | None) -> str:
     return f"{wording.marked(kept)} ({kept.profile} profile)"
 
 
-def _decided_on(row: Row, data: str) -> str:
-    """A row's data in these words, with its profile; a formula is the same in every profile."""
-    return data if data == FORMULA.source else f"{data}, {row.profile} profile"
+def _decided_on(data: str | None, profile: str | None) -> str:
+    """The data that decide a row, with the profile; a formula is the same in every profile."""
+    if not data or data == FORMULA.source:
+        return data or ""
+    return f"{data}, {profile} profile"
 
 
 def _about(claim: Claim) -> dict:

@@ -131,7 +131,7 @@ def findings(rows: list[Row]) -> str:
 
 
 def _counted(rows: list[Row]) -> str:
-    return f"{wording.counted(rows)}; {robustness.told(rows)}".rstrip("; ") + "."
+    return "; ".join(filter(None, (wording.counted(rows), robustness.summary(rows)))) + "."
 
 
 def _see(finding, rows: list[Row]) -> str:
@@ -155,7 +155,7 @@ def softest(rows: list[Row]) -> str:
             soft.turning,
             soft.left_open,
         )
-        for soft in robustness.shown(rows)
+        for soft in robustness.softest_of_each_paper(rows)
     )
     return markdown_table(
         ("paper", "claim", "verdict", "at other settings", "turned by", "why that is open"), cells

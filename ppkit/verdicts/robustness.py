@@ -99,8 +99,8 @@ def disputed(record: str) -> pd.DataFrame:
     ValueError if it was not tried in this record.
     """
     paper = record.partition("_")[0]
-    soft = softest([row for row in ledger.reference() if row.paper == paper], most=1)
-    id = soft[0].id if soft else None
+    soft = softest([row for row in ledger.reference() if row.paper == paper])
+    id = soft[0].row.id if soft else None
     for of, every, claim, _, lines in _kept():
         if (of, claim) == (record, id):
             return within_the_words(lines, every)
@@ -124,7 +124,7 @@ def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
     return kept[may].astype(dict.fromkeys(names, str)).sort_values(["claim"], kind="stable")
 
 
-def found(row: Row) -> pd.DataFrame:
+def settings_of(row: Row) -> pd.DataFrame:
     """Of a row of the ledger, a line a setting on the data that decide it, the main one first:
     `FOUND`, and a column for each choice that may move it, or did, by its name.
 
@@ -163,7 +163,7 @@ def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.Data
                 yield record, every, id, data, lines
 
 
-def measured(ids: set[str]) -> dict[str, dict[str, Robustness | None]]:
+def of_rows(ids: set[str]) -> dict[str, dict[str, Robustness | None]]:
     """The robustness of those rows that were tried at several settings, from figures/settings/: by
     id, then by the kind of data (`wording.kind`); None where `weighed` says nothing."""
     by_id: dict[str, dict] = {}
@@ -345,7 +345,7 @@ def settled(rows: list[Row]) -> list[Row]:
     says the same.  What was refuted by one counter-example stays: at another setting it is still
     one.
     """
-    tried, every = measured({row.id for row in rows}), choices()
+    tried, every = of_rows({row.id for row in rows}), choices()
     by_id, claims = {row.id: row for row in rows}, statements.every_claim()
     done = []
     for row in rows:
@@ -405,7 +405,7 @@ def _at(row: Row, turn: Turn) -> Sighting:
 
 
 def _sighting(row: Row, setting: str, value: float | None, verdict: str) -> Sighting:
-    return Sighting(setting=setting, value=value, verdict=verdict, data=row.data)
+    return Sighting(setting=setting, value=value, verdict=verdict, data=row.data or "")
 
 
 def _depends(row: Row, turns: list[Turn], witness: list[Sighting]) -> Row:
@@ -429,17 +429,17 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
         other = by_id.get(f"{row.paper}.{id}")
         if other is None or other.value is None:
             return row
-        verdict = _by_the_rule_of(claim, claims[other.id], other)
+        verdict = _by_the_rule_of(claim, claims[other.id], other, claim.witness.get("against"))
         if verdict not in rules.DECIDED:
             return row
-        seen.append(Sighting(setting=setting, value=other.value, verdict=verdict, data=other.data))
+        seen.append(_sighting(other, setting, other.value, verdict))
     if len({one.verdict for one in seen}) < 2:
         return row
     choice = claim.witness["choice"]
     return replace(row, verdict=f"{rules.DEPENDS} {choice}", depends_on=[choice], witness=seen)
 
 
-def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row) -> str:
+def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row, against: float | None) -> str:
     """What the rule of a claim says of another row's number.
 
     A row of the same rule and target is taken at its own verdict: it may rest on seeds and an
@@ -459,73 +459,79 @@ def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row) -> str:
             f"{other.id} cannot be a witness of {claim.id}: the rule {name} needs more than one "
             "number, and its own is another"
         )
-    evidence = rules.Evidence(
-        other.value, against=claim.witness.get("against"), printed=target, options=options
-    )
+    evidence = rules.Evidence(other.value, against=against, printed=target, options=options)
     return rule.decide(evidence).verdict
-
-
-def told(rows: list[Row]) -> str:
-    """How robust the claims of a finding are, and the least robust one, in words that end with
-    "; "; if it has none that was tried, why; nothing if it has no claim."""
-    claims = [row for row in rows if row.kind == "claim"]
-    tried = [row.robustness for row in claims if row.robustness]
-    if not tried:
-        reasons = dict.fromkeys(row.not_varied for row in claims if row.not_varied)
-        return "".join(f"{why}; " for why in reasons)
-    least = "".join(
-        f", least robust `{row.short_id}`: {wording.alike(row)}, turned by "
-        + ", ".join(filter(None, (turning(row), wording.extremes(row.robustness))))
-        for row in softest(claims, most=1)
-    )
-    alike = sum(one.tried == one.same for one in tried)
-    return f"{alike} of {len(tried)} the same in every setting tried{least}; "
-
-
-def turning(row: Row) -> str:
-    """Where a claim that a setting turns is turned, as text."""
-    return wording.turning(row.robustness.turns) or "several choices together"
-
-
-def softest(rows: list[Row], most: int | None = 3) -> list[Row]:
-    """Of the claims that some setting turns, the ones with the smallest share of settings alike."""
-    soft = [
-        row
-        for row in rows
-        if row.kind == "claim" and row.robustness and row.robustness.same < row.robustness.tried
-    ]
-    return sorted(soft, key=lambda row: row.robustness.same / row.robustness.tried)[:most]
 
 
 @dataclass(frozen=True)
 class Soft(wording.Shown):
-    """One of the softest claims, in words: `alike` and `turning`, where it turns, and `left_open`,
-    in short why the paper leaves that open."""
+    """A claim that some setting turns, in words."""
 
-    alike: str
-    turning: str
-    left_open: str
+    robustness: Robustness
+
+    @property
+    def share(self) -> float:
+        """Of the settings, those with the main verdict."""
+        return self.robustness.same / self.robustness.tried
+
+    @property
+    def alike(self) -> str:
+        """In how many settings its verdict was the same, and what came out at the paper's size."""
+        parts = wording.alike(self.row, self.robustness), wording.extremes(self.robustness)
+        return "; ".join(filter(None, parts))
+
+    @property
+    def turning(self) -> str:
+        """Where it turns."""
+        return wording.turning(self.robustness.turns) or "several choices together"
+
+    @property
+    def left_open(self) -> str:
+        """In short, why the paper leaves that open."""
+        turned = {name for turn in self.robustness.turns for name in turn.choice.split(" and ")}
+        return "; ".join(
+            f"{one.name.replace('_', ' ')}: {one.why.partition(';')[0]}"
+            for one in choices()
+            if one.record.startswith(self.row.paper)
+            and not one.draw
+            and (one.name in turned if turned else one.moves(self.row.id))
+        )
 
 
-def shown(rows: list[Row]) -> list[Soft]:
+def softest(rows: list[Row]) -> list[Soft]:
+    """The claims that some setting turns, first the one with the smallest share of settings
+    alike."""
+    soft = [
+        Soft(row, row.robustness)
+        for row in rows
+        if row.kind == "claim" and row.robustness and row.robustness.same < row.robustness.tried
+    ]
+    return sorted(soft, key=lambda one: one.share)
+
+
+def softest_of_each_paper(rows: list[Row]) -> list[Soft]:
     """The three softest claims of each paper, first those that have a verdict or depend on a
     choice."""
     waits = rules.OUT_OF_REACH, rules.UNDECIDED
-    soft = sorted(softest(rows, None), key=lambda row: rules.plain(row.verdict) in waits)
-    told = []
-    for paper in statements.titles():
-        for row in [one for one in soft if one.paper == paper][:3]:
-            parts = wording.alike(row), wording.extremes(row.robustness)
-            told.append(Soft(row, "; ".join(filter(None, parts)), turning(row), _left_open(row)))
-    return told
+    soft = sorted(softest(rows), key=lambda one: rules.plain(one.row.verdict) in waits)
+    return [
+        one
+        for paper in statements.titles()
+        for one in [one for one in soft if one.row.paper == paper][:3]
+    ]
 
 
-def _left_open(row: Row) -> str:
-    turned = {name for turn in row.robustness.turns for name in turn.choice.split(" and ")}
-    return "; ".join(
-        f"{one.name.replace('_', ' ')}: {one.why.partition(';')[0]}"
-        for one in choices()
-        if one.record.startswith(row.paper)
-        and not one.draw
-        and (one.name in turned if turned else one.moves(row.id))
-    )
+def summary(rows: list[Row]) -> str:
+    """How robust the claims of a finding are, and the least robust one, in words; if it has none
+    that was tried, why; "" if it has no claim."""
+    claims = [row for row in rows if row.kind == "claim"]
+    tried = [row.robustness for row in claims if row.robustness]
+    if not tried:
+        return "; ".join(dict.fromkeys(row.not_varied for row in claims if row.not_varied))
+    alike = sum(one.tried == one.same for one in tried)
+    said = f"{alike} of {len(tried)} the same in every setting tried"
+    for soft in softest(claims)[:1]:
+        least, at = wording.alike(soft.row, soft.robustness), wording.extremes(soft.robustness)
+        turned_by = ", ".join(filter(None, (soft.turning, at)))
+        said += f", least robust `{soft.row.short_id}`: {least}, turned by {turned_by}"
+    return said

@@ -34,6 +34,7 @@ GAP = "the proof has a gap"
 # of questions and checks: no verdict on a paper
 ANSWERED, PASSED, FAILED = "answered", "passed", "failed"
 
+ROUNDED, CUT = "rounded", "cut, not rounded"  # how a value has the printed digits
 SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
 
@@ -87,14 +88,24 @@ def digits(evidence: Evidence) -> Outcome:
     """Reproduced if the value equals the printed text when rounded, or when cut off, to as many
     digits."""
     value = _one(evidence.values)
-    printed, exact = Decimal(_printed(evidence)), Decimal(repr(value))
-    if printed in (exact.quantize(printed, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
-        return Outcome(REPRODUCED, value)
-    if printed == exact.quantize(printed, ROUND_DOWN):
-        return Outcome(REPRODUCED, value, why="cut, not rounded")
+    how = agreement(value, _printed(evidence))
+    if how:
+        return Outcome(REPRODUCED, value, why=how if how == CUT else "")
     return Outcome(
         NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
     )
+
+
+def agreement(value: float, printed: str) -> str:
+    """Whether a value has the printed digits: ROUNDED or CUT to as many, "" if it has others.
+
+    >>> agreement(18.506, "18.51"), agreement(18.506, "18.50"), agreement(18.506, "18.5")
+    ('rounded', 'cut, not rounded', 'rounded')
+    """
+    exact, shown = Decimal(repr(float(value))), Decimal(printed)
+    if shown in (exact.quantize(shown, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
+        return ROUNDED
+    return CUT if shown == exact.quantize(shown, ROUND_DOWN) else ""
 
 
 def within(evidence: Evidence) -> Outcome:
@@ -333,14 +344,14 @@ def plain(verdict: str) -> str:
     raise ValueError(f"{verdict!r} is no verdict")
 
 
-def parse(given: str | dict) -> tuple[str, dict]:
+def parse(given: str | dict | None) -> tuple[str, dict]:
     """A claim's rule as (name, options): "digits", or {within = {abs = .01}}, or {ordering = [...],
     slack = .005}.
 
     ValueError if no rule, or more than one, is named, if it has an option that the rule does not
     have, or lacks one that it needs.
     """
-    named = [given] if isinstance(given, str) else [key for key in given if key in RULES]
+    named = [given] if isinstance(given, str) else [key for key in given or () if key in RULES]
     if len(named) != 1 or named[0] not in RULES:
         raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {given!r}")
     name, options = named[0], {}

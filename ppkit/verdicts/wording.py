@@ -2,7 +2,7 @@
 robustness."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from types import SimpleNamespace
 
@@ -66,15 +66,12 @@ def line(row: Row) -> str:
     return "   ".join(filter(None, parts))
 
 
-def verdict(row: Row | Result) -> str:
-    """A row's verdict, with what stands beside it in brackets; of a result, what the rule says of
-    its data alone.
+def verdict(row: Row) -> str:
+    """A row's verdict, with what stands beside it in brackets.
 
     The detail belongs to the verdict of the deciding data, so it stands only beside that; or it
     says what other data do to it.
     """
-    if not isinstance(row, Row):
-        return verdict_alone(row)
     by_other_data = row.verdict == rules.UNDECIDED and not row.missing
     if row.detail and (row.verdict == row.alone or by_other_data):
         return f"{row.verdict} ({row.detail})"
@@ -86,16 +83,16 @@ def beside(row: Row) -> list[str]:
 
     A verdict that its interval leaves open is "undecided", with what it looks like in brackets.
     """
-    said = []
-    for one in row.also:
-        found, mine = one.alone, rules.plain(row.alone)
-        if rules.plain(found) != mine and mine in one.possible:
-            text, mark_of_it = f"{rules.UNDECIDED} ({found})", SYMBOLS[rules.UNDECIDED]
-        else:
-            text, mark_of_it = verdict(one), SYMBOLS[outcome_alone(one)]
-        parts = f"{mark_of_it} {text}", ours(one) and f"ours {ours(one)}"
-        said.append(f"{', '.join(filter(None, parts))} ({one.data}, {one.profile})")
-    return said
+    return [_beside(row, one) for one in row.also]
+
+
+def _beside(row: Row, other: Result) -> str:
+    verdict, sign = verdict_alone(other), SYMBOLS[outcome_alone(other)]
+    mine = rules.plain(row.alone)
+    if rules.plain(other.alone) != mine and mine in other.possible:
+        verdict, sign = f"{rules.UNDECIDED} ({other.alone})", SYMBOLS[rules.UNDECIDED]
+    number = f", ours {ours(other)}" if other.value is not None else ""
+    return f"{sign} {verdict}{number} ({other.data}, {other.profile})"
 
 
 def mark(finding: SimpleNamespace, rows: list[Row]) -> str:
@@ -128,14 +125,14 @@ def reason(row: Row) -> str:
     return "; ".join(filter(None, parts))
 
 
-def verdict_alone(row: Row | Result) -> str:
-    """What the rule says of the deciding data alone, with what stands beside it in brackets."""
-    return f"{row.alone} ({row.detail})" if row.detail else row.alone
+def verdict_alone(result: Result) -> str:
+    """What the rule says of one source of data alone, with what stands beside it in brackets."""
+    return f"{result.alone} ({result.detail})" if result.detail else result.alone
 
 
 def price(row: Row) -> str:
     """What the thing costs that is out of reach, and what to type once it is there."""
-    reach = row.out_of_reach
+    reach = row.out_of_reach or {}
     return f"price: {reach['price']}; then `{reach['command']}`"
 
 
@@ -153,7 +150,7 @@ def robust(row: Row) -> str:
     if one is None:
         return row.not_varied + elsewhere(row.other_data)
     parts = [
-        f"{alike(row)} settings",
+        f"{alike(row, one)} settings",
         f"ours between {_number(one.least)} and {_number(one.largest)}",
     ]
     if turns := turning(one.turns):
@@ -177,10 +174,9 @@ def owned(one: Robustness) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares)
 
 
-def alike(row: Row) -> str:
+def alike(row: Row, one: Robustness) -> str:
     """In how many settings a row's verdict was the same, and which one, if it is another than the
     row's because the settings ran at a smaller size."""
-    one = row.robustness
     as_decided = one.main == rules.plain(row.alone)
     size = "" if as_decided else f"at the settings' size: {one.main}, "
     return f"{size}same in {one.same} of {one.tried}"
@@ -227,7 +223,7 @@ def turning(turns: list[Turn]) -> str:
     return ", ".join(f"{choice} {', '.join(at)} ({v})" for (choice, v), at in grouped.items())
 
 
-def ours(row: Row | Result) -> str:
+def ours(row: Result) -> str:
     """Our number in a row, as text: four digits, or as many decimals as the spread over seeds
     leaves meaning to."""
     if row.value is None:
@@ -261,18 +257,16 @@ def difference(row: Row) -> str:
     printed 2 is not the same as 1.7.  "" if one of them is no number, or if the row is a question,
     whose number may be of another kind.
     """
-    paper = row.printed or row.computed
-    if paper is None or row.value is None or row.kind == "question":
+    printed = (row.printed or row.computed or "").replace(",", "")
+    if row.value is None or row.kind == "question":
         return ""
     try:
-        decimal = Decimal(paper.replace(",", ""))
+        digits = Decimal(printed).as_tuple().digits
     except InvalidOperation:
         return ""
-    _, digits, exponent = decimal.as_tuple()
-    number, unit = float(decimal), 10.0**exponent
-    longer = (abs(row.value) - abs(number)) / unit
-    if len(digits) > 1 and row.value * number > 0 and -0.5 <= longer < 1:
+    if len(digits) > 1 and rules.agreement(row.value, printed):
         return "0"
+    number = float(printed)
     by = row.value - number
     return _signed(by) + (_share(by / abs(number)) if number else "")
 
@@ -338,17 +332,13 @@ def counted(rows: list[Row]) -> str:
 def outcome(row: Row) -> str:
     """A row's verdict without its addition. What is reproduced neither on a formula nor on the
     paper's own data, whole, is so on other data: a stand-in, a simulation, other or fewer rows."""
-    return _outcome(row.verdict, row)
+    return outcome_alone(replace(row, alone=row.verdict))
 
 
-def outcome_alone(found: Result) -> str:
+def outcome_alone(result: Result) -> str:
     """As `outcome`, of what the rule says of one source of data."""
-    return _outcome(found.alone, found)
-
-
-def _outcome(said: str, found: Row | Result) -> str:
-    plain = rules.plain(said)
-    as_in_the_paper = found.data == FORMULA or found.standing == "complete"
+    plain = rules.plain(result.alone)
+    as_in_the_paper = result.data == FORMULA or result.standing == "complete"
     if plain == rules.REPRODUCED and not as_in_the_paper:
         return ON_OTHER_DATA
     return plain
@@ -419,4 +409,5 @@ class Shown:
         return reason(self.row)
 
 
-Row.__repr__ = line  # a notebook shows a row by its words, which `rows` does not know
+# a notebook shows a row by its words, which `rows` does not know
+Row.__repr__ = line  # type: ignore[method-assign, assignment]  # set from outside, see above

@@ -628,7 +628,7 @@ def test_what_stands_beside_a_verdict_stands_beside_that_of_its_own_data_only():
     turned = replace(row, verdict="depends on clip")
     assert wording.verdict(turned) == "depends on clip"
     assert wording.verdict_alone(turned) == "not reproduced (better)"
-    assert wording.verdict(turned.results[0]) == "not reproduced (better)"
+    assert wording.verdict_alone(turned.results[0]) == "not reproduced (better)"
 
 
 def test_the_reason_of_a_row_that_depends_shows_both_runs():

@@ -217,7 +217,7 @@ def tried(monkeypatch):
     """Says that the row made2026.a has this robustness, by the kind of data."""
 
     def tried(by_data, id="made2026.a"):
-        monkeypatch.setattr(robustness, "measured", lambda ids: {id: by_data})
+        monkeypatch.setattr(robustness, "of_rows", lambda ids: {id: by_data})
 
     return tried
 
@@ -350,7 +350,7 @@ def by_rows(monkeypatch):
             Claim(id="made2026.b", rule=rule_of_other, printed=print_of_other, **about),
         ]
         monkeypatch.setattr(statements, "every_claim", lambda: {one.id: one for one in claims})
-        monkeypatch.setattr(robustness, "measured", lambda ids: {})
+        monkeypatch.setattr(robustness, "of_rows", lambda ids: {})
         first, *_ = robustness.settled([mine] if other is None else [mine, other])
         return first
 
@@ -440,14 +440,14 @@ def soft(id, same, **given):
 
 def test_a_finding_is_as_robust_as_its_claims_not_its_questions():
     of = [soft("wu2020.a", 9), soft("wu2020.b", 3), soft("wu2020.c", 9, kind="question")]
-    assert robustness.told(of) == (
+    assert robustness.summary(of) == (
         "1 of 2 the same in every setting tried, least robust `b`: same in 3 of 9, "
-        f"turned by box 5.0 ({NO}); "
+        f"turned by box 5.0 ({NO})"
     )
     untried = {"robustness": None, "not_varied": "not varied: no choice reaches it"}
     untried = [replace(row, **untried, other_data={"real": [k, 3]}) for k, row in enumerate(of)]
-    assert robustness.told(untried[:2]) == "not varied: no choice reaches it; "
-    assert robustness.told(of[2:]) == ""
+    assert robustness.summary(untried[:2]) == "not varied: no choice reaches it"
+    assert robustness.summary(of[2:]) == ""
 
 
 def test_the_softest_of_a_paper_are_first_those_that_are_decided_or_depend():
@@ -458,9 +458,9 @@ def test_the_softest_of_a_paper_are_first_those_that_are_decided_or_depend():
         soft("wu2020.d", 2, verdict="undecided"),
         soft("wu2020.e", 9),
     ]
-    assert [row.id[-1] for row in robustness.softest(of, most=1)] == ["a"]  # what is run large
-    assert [row.id[-1] for row in robustness.softest(of, most=None)] == [*"adcb"]
-    found = robustness.shown(of)
+    assert robustness.softest(of)[0].row.id[-1] == "a"  # what is run large
+    assert [one.row.id[-1] for one in robustness.softest(of)] == [*"adcb"]
+    found = robustness.softest_of_each_paper(of)
     assert [one.row.id[-1] for one in found] == ["c", "b", "a"]
     [box] = [one for one in robustness.choices("wu2020") if one.name == "box"]
     assert found[0].turning == f"box 5.0 ({NO})"
@@ -470,7 +470,7 @@ def test_the_softest_of_a_paper_are_first_those_that_are_decided_or_depend():
     )
     together = soft("wu2020.fig2.order", 5)
     none = replace(together.robustness, turns=[], combinations=[0, 4])
-    [several] = robustness.shown([replace(together, robustness=none)])
+    [several] = robustness.softest_of_each_paper([replace(together, robustness=none)])
     assert (
         several.turning == "several choices together"
         and "box: " + box.why.partition(";")[0] in several.left_open
@@ -490,7 +490,7 @@ def test_what_a_seed_moves_is_not_left_open_by_the_paper():
     )
     row = soft(id, 5, paper="zhou2021")
     none = replace(row.robustness, turns=[], combinations=[0, 4])
-    [several] = robustness.shown([replace(row, robustness=none)])
+    [several] = robustness.softest_of_each_paper([replace(row, robustness=none)])
     named = {part.partition(": ")[0] for part in several.left_open.split("; ")}
     assert named == {one.name.replace("_", " ") for one in of if not one.draw}
 

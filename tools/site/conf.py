@@ -40,6 +40,6 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_context = {"default_mode": "auto"}
-ALONE = ("index", "ledger", "papers", "papers/*", "claims/*")
-ALONE += ("docs/findings", "docs/which_one", "docs/pitfalls")
-html_sidebars = {page: [] for page in ALONE}
+ALONE = ["index", "ledger", "papers", "papers/*", "claims/*"]
+ALONE += ["docs/findings", "docs/which_one", "docs/pitfalls"]
+html_sidebars: dict[str, list[str]] = {page: [] for page in ALONE}

@@ -66,7 +66,7 @@ def words_of_picture(source: str) -> str:
     titles, caption = [], ""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            titles += titles_in(node)
+            titles += titles_in(node, node.func.attr)
             if node.func.attr == "finish" and len(node.args) > 2:
                 given = node.args[2]
                 caption = texts.get(given.id, "") if isinstance(given, ast.Name) else as_text(given)
@@ -74,9 +74,9 @@ def words_of_picture(source: str) -> str:
     return " ".join(filter(None, words)) or "The figure that the cell above draws."
 
 
-def titles_in(call: ast.Call) -> list[str]:
-    """The titles of axes that a call sets."""
-    if call.func.attr in ("set_title", "suptitle") and call.args:
+def titles_in(call: ast.Call, method: str) -> list[str]:
+    """The titles of axes that a call of a method sets."""
+    if method in ("set_title", "suptitle") and call.args:
         return [as_text(call.args[0])]
     return [as_text(keyword.value) for keyword in call.keywords if keyword.arg == "title"]
 

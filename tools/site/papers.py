@@ -137,7 +137,7 @@ def _table(about: statements.Table, rows: list[Row]) -> Table:
         name: [
             Cell(
                 printed,
-                [row for row in on_it if row.cell[1:] == [name, column]],
+                [row for row in on_it if row.cell == [about.name, name, column]],
                 column in about.settings,
             )
             for column, printed in zip(about.columns, texts, strict=True)
