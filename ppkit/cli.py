@@ -1,6 +1,7 @@
 """The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, compare, cluster,
 data, and what other packages add."""
 
+import io
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -67,7 +68,7 @@ def reproduce(
     data: Annotated[
         str | None, typer.Option(help="available (real rows where there are any), real or standin")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="notebooks at a time")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="notebooks at a time")] = None,
     grid: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUES", help="SEED=0..9 or CLIP=.5,1; several are combined"),
@@ -83,7 +84,9 @@ def reproduce(
             "where its paper's most disputed claim came out least and largest",
         ),
     ] = False,
-    limit: Annotated[float | None, typer.Option(help="seconds that a point may take")] = None,
+    limit: Annotated[
+        float | None, typer.Option(min=0.001, help="seconds that a point may take")
+    ] = None,
     scheduler: Scheduler = None,
     tls_ca_file: TlsFile = None,
     tls_client_cert: TlsFile = None,
@@ -100,28 +103,32 @@ def reproduce(
     from ppkit.runs import batch, catalogue, run
     from ppkit.verdicts import robustness
 
-    given = [tuple(pair.split("=", 1)) for pair in p or []]
-    catalogue.refuse_twice([name for name, _ in given])
-    asked = dict(profile=profile, source=data, at_once=jobs, fresh=fresh, runs=runs)
-    if grid or points or settings:
-        if settings and (grid or points or len(notebooks or []) != 1):
+    wanted = notebooks or []
+    given = [(name, value) for name, _, value in (pair.partition("=") for pair in p or [])]
+    at = None
+    if settings:
+        if grid or points or len(wanted) != 1:
             raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
-        asked_for = (
-            robustness.points(notebooks[0], profile)
-            if settings
-            else batch.points(grid or [], points)
-        )
-        if set_twice := sorted({name for name, _ in given} & set(asked_for[0])):
-            raise Refused(
-                f"-p sets {set_twice[0]} for all points, and the points vary it: not both"
-            )
-        every = [dict(given) | point for point in asked_for]
-        files = (tls_ca_file, tls_client_cert, tls_client_key)
-        asked |= dict(limit=limit, client=_connected(scheduler, *files) if scheduler else None)
-        raise typer.Exit(batch.reproduce(notebooks or [], every, **asked))
-    if scheduler or limit is not None:
+        at = robustness.points(wanted[0], profile)
+    elif grid or points:
+        at = batch.points(grid or [], points)
+    elif scheduler or limit is not None:
         raise Refused("--scheduler and --limit are for a batch: give --grid, --points, --settings")
-    raise typer.Exit(run.reproduce(notebooks or [], given=given, **asked))
+    catalogue.refuse_twice([name for name, _ in given] + list(at[0] if at else ()))
+    files = (tls_ca_file, tls_client_cert, tls_client_key)
+    code = run.reproduce(
+        wanted,
+        points=at and [dict(given) | point for point in at],
+        profile=profile,
+        given=dict(given),
+        source=data,
+        at_once=jobs,
+        limit=limit,
+        fresh=fresh,
+        runs=runs,
+        client=_connected(scheduler, *files) if scheduler else None,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -138,7 +145,7 @@ def cluster(
         from ppkit.runs.cluster import Workers
 
         client = _connected(scheduler, tls_ca_file, tls_client_cert, tls_client_key)
-        with Workers(client, None) as workers:
+        with Workers(client, None, files={}) as workers:
             workers.look()
             for name in workers.fit.values():
                 print(f"{name}: ready")
@@ -150,12 +157,11 @@ def cluster(
 def _connected(scheduler: str, *files: Path | None):
     try:
         from ppkit.runs import cluster as machines
-        from ppkit.runs import tls
     except ModuleNotFoundError as error:
         raise Refused(
             f"{error}: pip install -e '.[cluster]' brings what a scheduler needs"
         ) from None
-    return machines.connect(scheduler, dict(zip(tls.FILES, files)))
+    return machines.connect(scheduler, dict(zip(machines.tls.FILES, files)))
 
 
 @app.command()
@@ -225,7 +231,7 @@ def reference(
     from ppkit.runs import reference as keeping
 
     target, decided = keeping.keep(runs or [])
-    print(f"{decided} decided claims in figures/{target.name}")
+    print(f"{decided} measured rows in figures/{target.name}")
 
 
 @app.command()
@@ -361,11 +367,13 @@ def main() -> None:
     A sign that the terminal or file has no room for, such as a tick in ASCII, is written as
     Python does."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(paired(sys.argv[1:]))
     except (Refused, ValueError, OSError) as error:
+        said = str(error)
         if isinstance(error, OSError) and error.errno:
-            error = f"cannot use {error.filename or 'its output'}: {error.strerror}"
-        print(f"ppkit: {error}", file=sys.stderr)
+            said = f"cannot use {error.filename or 'its output'}: {error.strerror}"
+        print(f"ppkit: {said}", file=sys.stderr)
         sys.exit(2)

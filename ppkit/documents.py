@@ -2,6 +2,7 @@
 figures/claims.json, figures/measured and figures/bench.json, never by hand."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from ppkit import measured, project
@@ -63,7 +64,9 @@ def _which_one(_rows: list[Row]) -> str:
     return which_one(measured.reference("which_one").values)
 
 
-BLOCKS = {  # of each file by their names, made of the rows of figures/claims.json
+BLOCKS: dict[
+    str, dict[str, Callable[[list[Row]], str]]
+] = {  # of each file by their names, made of the rows of figures/claims.json
     "README.md": {
         "outcome": pages.outcome,
         "findings": pages.findings_in_short,

@@ -41,7 +41,11 @@ def number(least: float, most: float, why: str = "") -> Accepted:
     """A number, both ends included: no bool, no text, no NaN; why: ends the words."""
     return Accepted(
         f"a number from {least:,g} to {most:,g}{why}",
-        lambda value: type(value) in (int, float) and least <= value <= most,
+        lambda value: (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and least <= value <= most
+        ),
     )
 
 

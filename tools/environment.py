@@ -8,7 +8,6 @@ dependencies); while that stays the same, nothing is done.
 
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOCKED = ((3, 11), (3, 12), (3, 13))
 LINES_SHOWN = 15
-TORCH = re.compile(r"^# (torch==\S+)$", re.MULTILINE)
+EXTRAS = "test,dev"  # of pyproject.toml, where there is no lock, which has all of them
 
 
 def made_from(folder: Path, locks: list[Path]) -> str:
@@ -39,48 +38,47 @@ def made_from(folder: Path, locks: list[Path]) -> str:
 
 def is_locked() -> bool:
     """True where the lock holds: its CPythons on Linux, x86_64."""
-    return (sys.platform, platform.machine(), platform.python_implementation()) == (
-        "linux",
-        "x86_64",
-        "CPython",
-    ) and sys.version_info[:2] in LOCKED
+    here = sys.platform, platform.machine(), platform.python_implementation()
+    return here == ("linux", "x86_64", "CPython") and sys.version_info[:2] in LOCKED
+
+
+def torch_of(lock: Path) -> str:
+    """The version of PyTorch that a lock names in a comment: "torch==2.13.0"."""
+    lines = lock.read_text("utf-8").splitlines()
+    return next(line.removeprefix("# ") for line in lines if line.startswith("# torch=="))
 
 
 def steps(lock: Path, further: list[Path]) -> list[tuple[str, list[str]]]:
     """What pip is called with, in order: PyTorch after the lock, which holds all it needs."""
+    last = [(file.name, ["-r", str(file)]) for file in further]
     if not is_locked():
         print(
             "No exact versions for this system: taking the newest that pyproject.toml allows",
             flush=True,
         )
-        return [("everything", ["-e", str(ROOT)])] + [
-            (file.name, ["-r", str(file)]) for file in further
-        ]
+        return [("everything", ["-e", f"{ROOT}[{EXTRAS}]"]), *last]
     return [
         ("the locked packages", ["--no-deps", "-r", str(lock)]),
-        ("PyTorch", [TORCH.search(lock.read_text("utf-8"))[1]]),
-        *((str(file.relative_to(ROOT)), ["-r", str(file)]) for file in further),
+        ("PyTorch", [torch_of(lock)]),
+        *last,
         ("ppkit", ["--no-deps", "-e", str(ROOT)]),
     ]
 
 
-def install(python: Path, what: str, arguments: list[str], log) -> None:
+def install(python: Path, what: str, arguments: list[str], log: Path) -> None:
     """One call of pip under one line of progress; SystemExit with its last words if it fails."""
     start, flags = time.monotonic(), shlex.split(os.environ.get("PIP_FLAGS", ""))
     print(f"  {what}: ", end="", flush=True)
     command = [str(python), "-m", "pip", "install", *flags, *arguments]
-    log.flush()
-    pip = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+    with open(log, "a", encoding="utf-8") as kept:
+        pip = subprocess.run(command, stdout=kept, stderr=subprocess.STDOUT)
     print(f"{time.monotonic() - start:.0f} s", flush=True)
     if pip.returncode:
-        said = [
-            line
-            for line in Path(log.name).read_text("utf-8", errors="replace").splitlines()
-            if not line.startswith(("WARNING", "DEPRECATION"))
-        ]
+        lines = log.read_text("utf-8", errors="replace").splitlines()
+        said = [line for line in lines if not line.startswith(("WARNING", "DEPRECATION"))]
+        end = "\n".join(said[-LINES_SHOWN:])
         sys.exit(
-            f"pip could not install {what}; the end of what it said:\n"
-            + "\n".join([*said[-LINES_SHOWN:], f"All of it is in {log.name}."])
+            f"pip could not install {what}; the end of what it said:\n{end}\nAll of it is in {log}."
         )
 
 
@@ -96,20 +94,16 @@ def works(python: Path) -> bool:
 
 def main(folder: str = ".venv", *further: str) -> None:
     """Make the environment in `folder` unless it is there."""
-    target, lock, more = (
-        ROOT / folder,
-        ROOT / "requirements.lock",
-        [ROOT / file for file in further],
-    )
+    target, lock = ROOT / folder, ROOT / "requirements.lock"
+    more = [ROOT / file for file in further]
     stamp, python = target / "made-from", target / "bin" / "python"
     wanted = made_from(target, [lock, *more])
     if stamp.exists() and stamp.read_text("utf-8") == wanted and works(python):
         return
     print(f"Making {folder} (once; a few minutes, most of it PyTorch)", flush=True)
     create(target)
-    with open(target / "pip.log", "w", encoding="utf-8") as log:
-        for what, arguments in steps(lock, more):
-            install(python, what, arguments, log)
+    for what, arguments in steps(lock, more):
+        install(python, what, arguments, target / "pip.log")
     stamp.write_text(wanted, encoding="utf-8")
 
 

@@ -24,10 +24,12 @@ def asked_for() -> list[str]:
     """The dependencies of pyproject.toml and its extras, with those of PyTorch (CPU build) in its
     place."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
-    own = [line for line in project["dependencies"] + extras if not line.startswith("torch")]
-    torch = [line for line in importlib.metadata.requires("torch") if "extra ==" not in line]
-    return own + [line for line in torch if not line.startswith(CUDA)]
+    own = list(project["dependencies"])
+    for lines in project["optional-dependencies"].values():
+        own += lines
+    torch = importlib.metadata.requires("torch") or []
+    needed = [line for line in torch if "extra ==" not in line and not line.startswith(CUDA)]
+    return [line for line in own if not line.startswith("torch")] + needed
 
 
 def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], str]]:
@@ -35,48 +37,30 @@ def resolved(python: str, pins: list[str]) -> tuple[str, dict[tuple[str, str], s
     constraints = ROOT / ".cache" / "pins.txt"
     constraints.parent.mkdir(exist_ok=True)
     constraints.write_text("\n".join(pins), encoding="utf-8")
-    command = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--dry-run",
-        "--ignore-installed",
-        "--quiet",
-        "--only-binary",
-        ":all:",
-        "--report",
-        "-",
-        "--constraint",
-        str(constraints),
-        *asked_for(),
-    ]
+    options = "--dry-run --ignore-installed --quiet --only-binary :all: --report - --constraint"
+    command = [python, "-m", "pip", "install", *options.split(), str(constraints), *asked_for()]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    wheels = {
-        (one["metadata"]["name"], one["metadata"]["version"]): one["download_info"]["archive_info"][
-            "hashes"
-        ]["sha256"]
-        for one in report["install"]
-    }
-    return ".".join(report["environment"]["python_full_version"].split(".")[:2]), wheels
+    wheels = {}
+    for one in report["install"]:
+        package = one["metadata"]["name"], one["metadata"]["version"]
+        wheels[package] = one["download_info"]["archive_info"]["hashes"]["sha256"]
+    return report["environment"]["python_version"], wheels
 
 
 def main(pythons: list[str]) -> None:
     """Resolve with every interpreter and write the lock; its header of comments stays."""
     text = LOCK.read_text("utf-8")
-    found = defaultdict(dict)  # by (name, version): the hash of the wheel for each Python
+    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)  # the wheel of each Python
     for python in pythons:
         version, wheels = resolved(python, PIN.findall(text))
         for package, sha256 in wheels.items():
             found[package][version] = sha256
     lines = [line for line in text.splitlines() if line.startswith("#")]
     for (name, version), by_python in sorted(found.items(), key=lambda item: item[0][0].lower()):
-        only = (
-            ""
-            if len(by_python) == len(pythons)
-            else " ; " + " or ".join(f'python_version == "{v}"' for v in by_python)
-        )
-        hashes = (f"--hash=sha256:{one}" for one in sorted({*by_python.values()}))
+        only = ""
+        if len(by_python) < len(pythons):
+            only = " ; " + " or ".join(f'python_version == "{one}"' for one in by_python)
+        hashes = [f"--hash=sha256:{one}" for one in sorted({*by_python.values()})]
         lines.append(" \\\n    ".join([f"{name}=={version}{only}", *hashes]))
     LOCK.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -9,7 +9,7 @@ import re
 import sys
 
 # jsonschema then does without it: it takes two seconds, and nothing here checks IRIs
-sys.modules["rfc3987_syntax"] = None
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # None: it cannot be imported
 __all__ = ["Refused"]
 ANSWER_SECONDS = 600  # that a kernel may take to answer, on however busy a machine
 

@@ -2,12 +2,13 @@
 spread. Tests of digits guard what is printed; this guards what is concluded."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from rich.table import Table
-from rich.text import Text
 
-from ppkit.runs import rows as run_rows
+from ppkit.runs import Refused
+from ppkit.runs.rows import BOX, console, rows_of
 from ppkit.verdicts import rules, wording
 from ppkit.verdicts.rows import Row
 
@@ -56,7 +57,7 @@ def _outcome(one: Row, other: Row) -> str:
         return WEAKER if {mine, theirs} & no_verdict or overlap else TURNED
     if one.value == other.value:
         return SAME
-    if None in (one.value, other.value, one.spread, other.spread):
+    if one.value is None or other.value is None or one.spread is None or other.spread is None:
         return MOVED
     chance = SPREADS * math.hypot(one.spread, other.spread)
     return WITHIN if abs(one.value - other.value) <= chance else MOVED
@@ -69,30 +70,24 @@ def show(first: str, second: str) -> int:
     first, second: runs, as `run_folder.open_run` takes them, or "reference".
     Refused if one has no rows, or if they measured no row in common.
     """
-    before, after = (_rows(name) for name in (first, second))
+    before, after = (rows_of(None if name == "reference" else name) for name in (first, second))
     compared = compare(before, after)
-    console = run_rows.console(100)
     if not compared:
-        raise run_rows.Refused(f"{first} and {second} measured no row in common")
+        raise Refused(f"{first} and {second} measured no row in common")
     differing = [one for one in compared if one.outcome in (MOVED, WEAKER, TURNED)]
-    table = Table(box=run_rows.BOX, padding=(0, 1, 0, 0))
+    screen = console(100)
+    table = Table(box=BOX, padding=(0, 1, 0, 0))
     table.add_column("row", width=max((len(one.first.id) for one in differing), default=0))
     for heading in (first, second, "how they stand"):
         table.add_column(heading)
     for one in differing:
-        style = "bold red" if one.outcome == TURNED else ""
-        told = (_told(one.first), _told(one.second), Text(one.outcome, style=style))
-        table.add_row(one.first.id, *told)
-    if table.row_count:
-        console.print(table)
-    counts = {name: sum(one.outcome == name for one in compared) for name in OUTCOMES}
-    said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    console.print(f"{len(compared)} rows in both: {said}.")
+        table.add_row(one.first.id, _told(one.first), _told(one.second), one.outcome)
+    if differing:
+        screen.print(table)
+    counts = Counter(one.outcome for one in compared)
+    said = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
+    screen.print(f"{len(compared)} rows in both: {said}.")
     return 1 if counts[TURNED] else 0
-
-
-def _rows(name: str) -> list[Row]:
-    return run_rows.rows_of(None if name == "reference" else name)
 
 
 def _told(row: Row) -> str:

@@ -17,7 +17,6 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbconvert.filters import strip_ansi
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
-from papermill.translators import PythonTranslator
 
 from ppkit.lifeline import die_with_parent
 from ppkit.runs import ANSWER_SECONDS, Refused, catalogue
@@ -63,15 +62,6 @@ class Bound:
 
     async def _async_pre_start_kernel(self, **settings):
         return await super()._async_pre_start_kernel(**{**settings, "preexec_fn": die_with_parent})
-
-
-class Literals(PythonTranslator):
-    """Writes parameters into a notebook as Python does: papermill makes a tuple a string, and a
-    dict's number a string, too."""
-
-    @classmethod
-    def translate(cls, val) -> str:
-        return repr(val)
 
 
 class BoundKernel(Bound, AsyncKernelManager):

@@ -1,45 +1,69 @@
 """Jobs, each one notebook in one child process, and this machine, which works them off; `cluster`
 has others do it."""
 
-import itertools
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from ppkit import project
 from ppkit.lifeline import terminated_like_interrupted
 from ppkit.runs import catalogue, environment, run_folder
 from ppkit.runs.worker import DONE, RUNNING
 
-# For a notebook without a measured peak in pyproject.toml, or with other parameters.
-MEMORY_UNKNOWN = 2560  # MB
+MEMORY = 2560  # MB that a notebook is planned with
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a
 # busy machine a second thread made them four to ten times slower. Paper: all cores, which the
 # notebook shares out itself.
 THREADS = {"quick": 1, "paper": None}
 
 
+class Executor(Protocol):
+    """What executes jobs: `worker.Children` on this machine, `cluster.Workers` on others.  Leaving
+    its block ends what still runs."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *_: object) -> bool | None: ...
+
+    @property
+    def running(self) -> Mapping[str, object]:
+        """The jobs that are under way, by name."""
+
+    def has_room(self) -> bool:
+        """Whether one more may be started now."""
+
+    def start(self, name: str, spec: Path) -> None:
+        """Start the job of a spec file (see `worker`)."""
+
+    def next_event(self, meanwhile: Callable[[], object]) -> tuple[str, dict[str, Any]]:
+        """Wait for what happens next: (name, {"cell": k}) where code cell k begins, (name, {"done":
+        {...}}) where a job has ended, ("", {}) where there is room again.
+
+        meanwhile: called a few times a second as long as there is nothing.
+        """
+
+
 @dataclass(frozen=True)
 class Job:
     """One notebook of a run, to be executed.
 
-    folder: of the run, in whose record its `name` stands.  path: the notebook.  parameters: that
-    are set.  source: "real", "standin", "available" or None, as `environment.for_kernel`.
+    folder: of the run, in whose record its `name` stands.  task: the notebook and its parameters.
+    source: "real", "standin", "available" or None, as `environment.for_kernel`.
     limit: seconds that it may take, > 0; None for any.
     """
 
     folder: run_folder.RunFolder
     name: str
-    path: Path
-    parameters: dict[str, object]
+    task: run_folder.Task
     source: str | None
-    limit: float | None = None
+    limit: float | None
 
     @property
     def n_cells(self) -> int:
-        return catalogue.n_code_cells(self.path) + bool(self.parameters)
+        return catalogue.n_code_cells(self.task.path) + bool(self.task.parameters)
 
     def begin(self) -> Path:
         """Note that it runs; returns the file of what its child process is told."""
@@ -48,35 +72,42 @@ class Job:
         self.folder.save()
         scratch = self.folder.path / ".cache" / self.name
         scratch.mkdir(parents=True, exist_ok=True)
-        told = {name: getattr(self, name) for name in ("name", "source", "limit")}
-        told |= {"parameters": {name: repr(value) for name, value in self.parameters.items()}}
-        told |= {"notebook": str(self.path), "folder": str(self.folder.path)}
-        told["threads"] = THREADS[self.folder.record["profile"]]
+        told = {
+            "notebook": str(self.task.path),
+            "folder": str(self.folder.path),
+            "name": self.name,
+            "parameters": self.task.parameters,
+            "source": self.source,
+            "threads": THREADS[self.folder.record["profile"]],
+            "limit": self.limit,
+        }
         run_folder.write_json(scratch / "spec.json", told)
         return scratch / "spec.json"
 
-    def end(self, outcome: dict) -> None:
+    def end(self, outcome: dict[str, Any]) -> None:
         """Note how it went."""
-        nothing = {"cell": None, "heading": "", "error": None, "traceback": []}
-        self.folder.notebooks[self.name].update(nothing | outcome)
+        for left in ("cell", "heading", "error", "traceback", "after"):  # by an earlier try
+            self.folder.notebooks[self.name].pop(left, None)
+        self.folder.notebooks[self.name].update(outcome)
         self.folder.save()
         if outcome["status"] == DONE:
             shutil.rmtree(self.folder.path / ".cache" / self.name)
 
 
-def work_off(jobs: dict[str, Job], workers) -> bool:
-    """Have workers execute jobs, each as soon as there is room for it; False if interrupted.
+def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
+    """Have jobs executed, each as soon as there is room for it; False if interrupted.
 
-    jobs: by what a person is told of each.  workers: `Children`, or what does the same elsewhere.
+    jobs: by what a person is told of each.
     """
-    waiting, cells = list(jobs), {name: job.n_cells for name, job in jobs.items()}
-    with terminated_like_interrupted(), workers, _Bar(cells) as bar:
+    waiting = list(jobs)
+    cells = {name: job.n_cells for name, job in jobs.items()}
+    with terminated_like_interrupted(), executor, _Bar(cells) as bar:
         try:
-            while waiting or workers.running:
-                while waiting and workers.has_room():
+            while waiting or executor.running:
+                while waiting and executor.has_room():
                     name = waiting.pop(0)
-                    workers.start(name, jobs[name].begin())
-                name, event = workers.next_event(meanwhile=bar.draw)
+                    executor.start(name, jobs[name].begin())
+                name, event = executor.next_event(meanwhile=bar.draw)
                 if "cell" in event:
                     bar.at(name, event["cell"])
                 elif event:
@@ -87,28 +118,20 @@ def work_off(jobs: dict[str, Job], workers) -> bool:
     return True
 
 
-def at_once(notebooks: list[tuple[str, bool]], at_most: int) -> int:
-    """How many notebooks this machine runs at once, 1 to at_most: as many as fit into the memory
-    that is free now, should the largest of them run together.
-
-    notebooks: by name, and whether its parameters are others than its own.  What it takes at most
-    stands in pyproject.toml, [tool.ppkit.memory].
-    """
-    measured = project.setting("memory") or {}
-    peaks = [
-        max(measured.get(name, 0), MEMORY_UNKNOWN if changed or name not in measured else 0)
-        for name, changed in notebooks
-    ]
-    together = itertools.accumulate(sorted(peaks, reverse=True)[:at_most])
-    free = environment.memory_available() / environment.MB
-    return max(1, sum(megabytes <= free for megabytes in together))
+def at_once(profile: str) -> int:
+    """How many notebooks this machine runs at once: in the quick profile as many as it has cores
+    and free memory for, in the paper profile one, which shares out the cores itself."""
+    fit = environment.memory_available() // (MEMORY * environment.MB)
+    return max(1, min(environment.cores(), fit)) if profile == "quick" else 1
 
 
 class _Bar(tqdm):
     """One bar over all code cells; where no person watches, one line a finished job."""
 
     def __init__(self, cells: dict[str, int]):
-        self._cells, self._at, self._ended = cells, {}, 0
+        self._cells = cells
+        self._at: dict[str, int] = {}
+        self._ended = 0
         super().__init__(
             total=sum(cells.values()),
             disable=None,
@@ -121,7 +144,7 @@ class _Bar(tqdm):
         self._at[name] = cell
         self.draw()
 
-    def finished(self, name: str, outcome: dict) -> None:
+    def finished(self, name: str, outcome: dict[str, Any]) -> None:
         self._at.pop(name, None)
         self._ended += self._cells[name]
         self.draw()

@@ -1,5 +1,6 @@
 """`ppkit lab`: JupyterLab on copies of the lessons, so that no tracked file is changed."""
 
+import hashlib
 import itertools
 import json
 import os
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ppkit import project
-from ppkit.runs import Refused, catalogue, run_folder
+from ppkit.runs import Refused, catalogue
 from ppkit.writing import write_whole
 
 FOLDER = "work"
@@ -28,21 +29,18 @@ def prepare(fresh: list[str]) -> list[str]:
     """
     names = [name.removeprefix("./").removeprefix(f"{FOLDER}/") for name in fresh]
     wanted = catalogue.select(names, solutions=True) if names else {}
-    said, made, older, broken = [], 0, [], []
+    said, older, made = [], [], 0
     for name, path in catalogue.select([], solutions=True).items():
         copy = project.root() / FOLDER / path.relative_to(project.root() / "notebooks")
-        shown = copy.relative_to(project.root())
         try:
-            if name in wanted and copy.exists():
-                kept = _put_aside(copy).relative_to(project.root())
-                said.append(f"{shown} is as published again; what was there is {kept} now.")
-                made -= 1
             if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(copy, _copy_of(path, keep_outputs=name.startswith("solutions/")))
                 made += 1
-            elif not _is_notebook(copy):
-                broken.append((name, shown))
+                _put(path, copy, keep_outputs=name.startswith("solutions/"))
+            elif name in wanted:
+                kept = _put_aside(copy).relative_to(project.root())
+                _put(path, copy, keep_outputs=name.startswith("solutions/"))
+                shown = copy.relative_to(project.root())
+                said.append(f"{shown} is as published again; what was there is {kept} now.")
             elif _made_from(copy) not in (None, _digest(path)):
                 older.append(name)
         except OSError as error:
@@ -56,11 +54,6 @@ def prepare(fresh: list[str]) -> list[str]:
         said.append(
             f"{', '.join(older)}: notebooks/ has a newer one than {FOLDER}/; "
             f"`ppkit lab --fresh {older[0]}` takes it and keeps yours beside it."
-        )
-    for name, shown in broken:
-        said.append(
-            f"{shown} is no whole notebook any more; `ppkit lab --fresh {name}` puts the lesson "
-            "back and keeps what is left of yours beside it."
         )
     return said
 
@@ -92,31 +85,24 @@ def _put_aside(copy: Path) -> Path:
     return copy.rename(next(place for place in kept if not place.exists()))
 
 
-def _copy_of(path: Path, *, keep_outputs: bool) -> str:
-    notebook = json.loads(path.read_text("utf-8"))
-    notebook["metadata"]["ppkit"] = {"made_from": _digest(path)}
+def _put(lesson: Path, copy: Path, *, keep_outputs: bool) -> None:
+    notebook = json.loads(lesson.read_text("utf-8"))
+    notebook["metadata"]["ppkit"] = {"made_from": _digest(lesson)}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and not keep_outputs:
             cell |= {"outputs": [], "execution_count": None}
-    return json.dumps(notebook, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(copy, json.dumps(notebook, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _digest(path: Path) -> str:
-    cells = catalogue.cells(path)  # refuses what is no notebook
-    return run_folder.digest(
-        *(cell[part].encode() for cell in cells for part in ("cell_type", "source"))
-    )
-
-
-def _is_notebook(copy: Path) -> bool:
-    try:
-        return isinstance(json.loads(copy.read_text("utf-8"))["cells"], list)
-    except (ValueError, KeyError, TypeError):
-        return False
+    cells = [(cell["cell_type"], cell["source"]) for cell in catalogue.cells(path)]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
 def _made_from(copy: Path) -> str | None:
+    """Of which lesson a copy was made; None if it does not say, or is no notebook any more."""
     try:
         return json.loads(copy.read_text("utf-8"))["metadata"]["ppkit"]["made_from"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return None

@@ -2,10 +2,14 @@
 
 import re
 import shutil
-from importlib import util
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ppkit.writing import whole, write_whole
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 MATHJAX = "mathjax"
@@ -59,7 +63,6 @@ def write(notebook: Path, page: Path) -> None:
     from nbconvert import HTMLExporter
 
     content = nbformat.read(notebook, as_version=4)
-    drop_widgets(content)
     drop_links_to_files(content)
     drop_what_is_not_shown(content)
     exporter = HTMLExporter(template_file=str(TEMPLATES / "notebook.html.j2"), sanitize_html=True)
@@ -69,21 +72,14 @@ def write(notebook: Path, page: Path) -> None:
     write_whole(page, text)
 
 
-def drop_widgets(notebook) -> None:
-    """Take widgets and their state out of a notebook: what a page without a kernel cannot move, the
-    stills show."""
+def drop_what_is_not_shown(notebook: "NotebookNode") -> None:
+    """Take out of a notebook what no page shows: widgets, which a page without a kernel cannot move
+    and the stills show, other kinds of output such as scripts, and what an output says of its
+    size."""
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs = [
-                output for output in cell.outputs if WIDGET_VIEW not in output.get("data", {})
-            ]
-
-
-def drop_what_is_not_shown(notebook) -> None:
-    """Take kinds of output out of a notebook that no page shows, such as scripts, and what an
-    output says of its size."""
-    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = [one for one in cell.outputs if WIDGET_VIEW not in one.get("data", {})]
         for output in cell.get("outputs", []):
             if "data" in output:
                 output.data = {kind: one for kind, one in output.data.items() if kind in SHOWN}
@@ -112,7 +108,7 @@ def harmless(html: str) -> str:
     )
 
 
-def drop_links_to_files(notebook) -> None:
+def drop_links_to_files(notebook: "NotebookNode") -> None:
     """Leave of a link to a file only its words: that file is not beside the page."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -129,4 +125,5 @@ def copy_mathjax(folder: Path) -> None:
 
 def mathjax() -> Path:
     """The folder of MathJax, as its package has it."""
-    return Path(util.find_spec("jupyter_server_mathjax").origin).parent / "static"
+    package = metadata.distribution("jupyter_server_mathjax")
+    return Path(str(package.locate_file("jupyter_server_mathjax/static")))

@@ -3,6 +3,7 @@ printed."""
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -10,14 +11,14 @@ from rich.console import Console
 from ppkit import project
 from ppkit.runs import Refused, run_folder
 from ppkit.verdicts import robustness
-from ppkit.verdicts.rows import Row
+from ppkit.verdicts.rows import Result, Row
 
 REFERENCE = "figures/claims.json"
 BOX = box.SIMPLE_HEAD
 CHANGED = "parameters were changed: choices are not weighed"
 
 
-def beside_reference(rows: list[Row], notebooks: dict[str, dict]) -> list[Row]:
+def beside_reference(rows: list[Row], notebooks: dict[str, dict[str, Any]]) -> list[Row]:
     """Rows of a run as `robustness.settled`, and beside what it decided what the reference found on
     other data.
 
@@ -36,7 +37,7 @@ def beside_reference(rows: list[Row], notebooks: dict[str, dict]) -> list[Row]:
     return shown
 
 
-def _with_others(row: Row, results: list) -> Row:
+def _with_others(row: Row, results: list[Result]) -> Row:
     """A row of a run with what was found on data of another standing."""
     if row.data is None:
         return replace(row, also=[])
@@ -47,16 +48,24 @@ def rows_of(run: str | None) -> list[Row]:
     """The rows of a run, or of the reference if `run` is None.  Refused if there are none."""
     if run is None:
         file = project.root() / REFERENCE
-        missing = f"there is no {REFERENCE} yet: name a run, for example `ppkit claims latest`"
+        missing = f"there is no {REFERENCE} yet, `ppkit reference RUN` makes a run the reference"
     else:
         file = run_folder.open_run(run).path / "claims.json"
         missing = (
             f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
             "batch, whose rows are in its table.csv"
         )
-    if not file.exists():
-        raise Refused(missing)
-    return run_folder.read_claims(file)
+    if file.exists():
+        return run_folder.read_claims(file)
+    if newest := newest_run():
+        raise Refused(f"{missing}; the last run that has some is {newest}")
+    raise Refused(f"{missing}; no run has any yet, `ppkit reproduce` makes one")
+
+
+def newest_run() -> str | None:
+    """The id of the newest run that has verdicts; None if none has."""
+    files = (project.root() / "runs").glob("*/claims.json")
+    return max((file.parent.name for file in files if not file.parent.is_symlink()), default=None)
 
 
 def console(width_in_a_file: int) -> Console:

@@ -1,14 +1,14 @@
-"""`ppkit reproduce`: plan a run, work it off notebook by notebook, keep what is finished."""
+"""`ppkit reproduce`: plan a run or a batch, work it off, keep what is finished."""
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ppkit import project
-from ppkit.runs import Refused, catalogue, cut, environment, index, jobs, key, reason, run_folder
-from ppkit.runs.worker import FAILED, RUNNING, Children
-
-AT_ONCE = {"quick": 2, "paper": 1}
+from ppkit.runs import Refused, batch, catalogue, cut, index, jobs, key, reason, run_folder
+from ppkit.runs.run_folder import Task
+from ppkit.runs.worker import FAILED, Children
 
 
 class Run(run_folder.RunFolder):
@@ -18,62 +18,88 @@ class Run(run_folder.RunFolder):
         super().write_results()
         index.write(self)
 
+    def jobs(
+        self, tasks: dict[str, Task], source: str | None, limit: float | None
+    ) -> dict[str, jobs.Job]:
+        """What has to be done, by name."""
+        return {
+            name: jobs.Job(self, name, task, source, limit)
+            for name, task in tasks.items()
+            if self.is_missing(name)
+        }
+
 
 def reproduce(
     wanted: list[str],
     *,
+    points: list[dict[str, str]] | None = None,
     profile: str = "quick",
-    given: list[tuple[str, str]] = (),
+    given: Mapping[str, str] | None = None,
     source: str | None = None,
     at_once: int | None = None,
+    limit: float | None = None,
     fresh: bool = False,
     runs: Path | None = None,
+    client=None,
 ) -> int:
     """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an
     unfinished one of the same key.
 
-    wanted: names, none for all.  profile, source, given: as `catalogue.assign`.
-    at_once: notebooks at a time, >= 1; None for as many as cores and memory allow, two at most
-    (paper profile: one).
-    Memory allows as many as `jobs.at_once` says; one notebook always runs.
+    wanted: names, none for all; with points one, of the project or any other with a parameters
+    cell.
+    points: of a batch, each what parameters are set to, as texts; what differs is varied.  Points
+    that are equal, such as .5 and .50, run once.
+    profile, source, given: as `catalogue.assign`.
+    at_once: jobs at a time, >= 1; None for `jobs.at_once`.  limit: seconds that each may take, > 0.
     fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
+    client: of a scheduler, as `cluster.connect` gives it; None for this machine.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
     before anything runs.
     """
-    if at_once is not None and at_once < 1:
-        raise Refused(f"jobs must be >= 1, got {at_once}")
     chosen = catalogue.select(wanted)
-    parameters = catalogue.assign(chosen, profile=profile, source=source, given=list(given))
-    digest = key.of(chosen, source, profile=profile, parameters=parameters)
-    runs = (runs or project.root() / "runs").resolve()
-    folder = None if fresh else run_folder.find_unfinished(runs, digest, Run)
-    if folder is None:
-        folder = run_folder.create(runs, record(digest, profile, source, chosen, parameters), Run)
+    more: dict[str, object] = {}
+    kind: type[Run] | type[batch.Batch] = Run
+    if points is None:
+        asked = catalogue.assign(chosen, profile=profile, source=source, given=dict(given or {}))
+        tasks = {name: Task(path, asked[name]) for name, path in chosen.items()}
     else:
-        there = sum(not folder.is_missing(name) for name in chosen)
-        print(f"going on in {folder.title}: {there} of {len(chosen)} notebooks are there")
-    missing = {
-        name: jobs.Job(folder, name, path, parameters[name], source)
-        for name, path in chosen.items()
-        if folder.is_missing(name)
-    }
-    if at_once is None:
-        asked = [(name, bool(folder.notebooks[name].get("changed"))) for name in missing]
-        at_once = jobs.at_once(asked, min(AT_ONCE[profile], environment.cores()))
-    return carry_out(folder, missing, Children(at_once))
+        kind = batch.Batch
+        tasks, more = batch.planned(chosen, points, profile=profile, source=source)
+    executor: jobs.Executor = Children(at_once or jobs.at_once(profile))
+    if client:
+        from ppkit.runs import cluster
+
+        [path] = chosen.values()
+        executor = cluster.Workers(client, source, cluster.beside(path))
+    digest = key.of(tasks, source, profile)
+    runs = (runs or project.root() / "runs").resolve()
+    folder = None if fresh else run_folder.find_unfinished(runs, digest, kind)
+    if folder is None:
+        record = run_folder.record(digest, profile, source, tasks)
+        folder = run_folder.create(runs, record | more, kind)
+    missing = folder.jobs(tasks, source, limit)
+    if len(missing) < len(tasks):
+        what = "notebooks" if points is None else "points"
+        there = f"{len(tasks) - len(missing)} of {len(tasks)} {what} are there"
+        print(f"going on in {folder.title}: {there}")
+    return carry_out(folder, missing, executor)
 
 
-def carry_out(folder: run_folder.RunFolder, missing: dict[str, jobs.Job], workers) -> int:
-    """Work off the jobs that a folder misses, write its results, say how it ended; returns the exit
-    code.
+def carry_out(
+    folder: run_folder.RunFolder, missing: Mapping[str, jobs.Job], executor: jobs.Executor
+) -> int:
+    """Have done what a folder misses, write its results, say how it ended; returns the exit code.
 
-    folder: locked for this process, which leaves it to others at the end.  missing, workers: as
-    `jobs.work_off`.
+    folder: locked for this process, which leaves it to others at the end.
     Refused if the folder cannot be written, with the first reason, or if the scheduler has gone.
     """
     try:
         folder.prepare()
-        whole = _worked_off(folder, missing, workers)
+        try:
+            whole = jobs.work_off(missing, executor)
+        except Refused:
+            folder.close(interrupted=True)
+            raise
         folder.close(interrupted=not whole)
         return told(folder, whole)
     except OSError as error:
@@ -85,15 +111,7 @@ def carry_out(folder: run_folder.RunFolder, missing: dict[str, jobs.Job], worker
         folder.release()
 
 
-def _worked_off(folder: run_folder.RunFolder, missing: dict[str, jobs.Job], workers) -> bool:
-    try:
-        return jobs.work_off(missing, workers)
-    except Refused:
-        folder.close(interrupted=True)
-        raise
-
-
-def told(folder, whole: bool) -> int:
+def told(folder: run_folder.RunFolder, whole: bool) -> int:
     """Say on the terminal how a run ended, and where its page is; returns the exit code."""
     if not whole:
         print(
@@ -102,9 +120,8 @@ def told(folder, whole: bool) -> int:
             file=sys.stderr,
         )
         return 130
-    failed = [name for name, about in folder.notebooks.items() if about["status"] == FAILED]
-    for name in failed:
-        about = folder.notebooks[name]
+    failed = {name: about for name, about in folder.notebooks.items() if about["status"] == FAILED}
+    for name, about in failed.items():
         where = f"in code cell [{about['cell']}]" if about["cell"] else "before its first cell"
         if about.get("after"):
             where = "after its last cell, when its page was written"
@@ -112,32 +129,3 @@ def told(folder, whole: bool) -> int:
     latest = f"{os.path.dirname(folder.title)}/latest/index.html"
     print(f"open {folder.title}/index.html, which is also {latest}")
     return 1 if failed else 0
-
-
-def record(
-    key: str, profile: str, source: str | None, chosen: dict[str, Path], parameters: dict
-) -> dict:
-    """What run.json says of a run before it begins.
-
-    chosen: notebooks by name.  parameters: by name, what is set in each.
-    """
-    notebooks = {
-        name: {
-            "status": "waiting",
-            "parameters": {**catalogue.parameters(path), **parameters[name]},
-            "changed": sorted(set(parameters[name]) - {"PROFILE", "SOURCE"}),
-        }
-        for name, path in chosen.items()
-    }
-    values = [about["parameters"] for about in notebooks.values()]
-    return {
-        "state": RUNNING,
-        "profile": profile,
-        "data": source or os.environ.get("PPKIT_SOURCE", "available"),
-        "key": key,
-        "seeds": sorted({one["SEED"] for one in values if "SEED" in one}),
-        "commit": environment.commit(),
-        "versions": environment.versions(),
-        "machine": environment.describe(),
-        "notebooks": notebooks,
-    }

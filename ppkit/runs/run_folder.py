@@ -2,16 +2,18 @@
 it."""
 
 import contextlib
-import hashlib
+import itertools
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
 from ppkit import project
-from ppkit.runs import Refused, pages, reason
+from ppkit.runs import Refused, catalogue, environment, pages, reason
 from ppkit.runs.worker import DONE, RUNNING
 from ppkit.verdicts import ledger, rows
 from ppkit.verdicts.rows import Row
@@ -29,14 +31,15 @@ class RunFolder:
     lies.
     """
 
-    parts, mathjax_in = PARTS, "html"
+    parts: tuple[str, ...] = PARTS
+    mathjax_in = "html"
 
-    def __init__(self, path: Path, record: dict):
+    def __init__(self, path: Path, record: dict[str, Any]):
         self.path, self.record = path, record
         self._lock = FileLock(path / ".cache" / "lock", blocking=False, thread_local=False)
 
     @property
-    def notebooks(self) -> dict[str, dict]:
+    def notebooks(self) -> dict[str, dict[str, Any]]:
         """What is known of each notebook of this run: status, seconds, peak memory, failed cell and
         error."""
         return self.record["notebooks"]
@@ -76,38 +79,31 @@ class RunFolder:
         """Take away what an unfinished notebook left: its claims and figures."""
         (self.path / "claims" / f"{name}.json").unlink(missing_ok=True)
         for about in (self.path / "figures").glob("*.json"):
-            if read_json(about, dict).get("notebook") == name:
+            if read_json(about)["notebook"] == name:
                 for kind in (".json", ".png", ".svg"):
                     about.with_suffix(kind).unlink(missing_ok=True)
-
-    def settle(self, interrupted: bool) -> None:
-        """Set the run's state from its notebooks."""
-        statuses = {about["status"] for about in self.notebooks.values()}
-        for about in self.notebooks.values():
-            if about["status"] == RUNNING:
-                about["status"] = INTERRUPTED
-        self.record["state"] = (
-            INTERRUPTED if interrupted else FINISHED if statuses == {DONE} else WITH_FAILURES
-        )
 
     def close(self, *, interrupted: bool = False) -> None:
         """Write what the run found, then its state: who is stopped in between has no finished run
         without results."""
-        self.settle(interrupted)
+        statuses = {about["status"] for about in self.notebooks.values()}
+        for about in self.notebooks.values():
+            if about["status"] == RUNNING:
+                about["status"] = INTERRUPTED
+        if interrupted:
+            self.record["state"] = INTERRUPTED
+        else:
+            self.record["state"] = FINISHED if statuses == {DONE} else WITH_FAILURES
         self.write_results()
         self.save()
 
     def write_results(self) -> None:
         """Merge the claims of the notebooks."""
-        recorded = []
+        recorded: list[Row] = []
         for file in sorted((self.path / "claims").glob("*.json")):
             recorded += read_claims(file)
-        rules = {row.id: row.rule_digest for row in recorded if row.rule_digest}
-        if rules:
-            self.record["rules"] = rules
-        kept = ("id", "state", "profile", "data", "seeds", "versions")
+        kept = ("id", "state", "profile", "data", "versions", "commit")
         about = {name: self.record[name] for name in kept}
-        about["commit"] = self.record.get("commit", "")  # a run of before 2026-11-27 has none
         about["machine"] = self.record["machine"]["summary"]
         merged = ledger.merge(recorded)
         rows.write(self.path / "claims.json", merged, run=about, pictures={})
@@ -117,28 +113,29 @@ class RunFolder:
         says."""
         self._lock.acquire()
 
-    def try_lock(self) -> bool:
-        """Take the folder for this process; False if another one works in it."""
-        try:
-            self.lock()
-        except OSError:
-            return False
-        return True
-
     def release(self) -> None:
         """Let another process go on in the folder."""
         self._lock.release()
 
 
-def create(runs: Path, record: dict, kind: type[RunFolder] = RunFolder) -> RunFolder:
+AnyFolder = TypeVar("AnyFolder", bound=RunFolder)  # of a run or of a batch
+
+
+def create(runs: Path, record: dict[str, Any], kind: type[AnyFolder]) -> AnyFolder:
     """A new folder <time>-<profile> in the folder `runs`, its record written, `latest` pointing to
-    it.
+    it, locked for us.
 
     Refused if it cannot be written.
     """
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}"
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        path = _fresh(runs, f"{time.strftime('%Y%m%d-%H%M%S')}-{record['profile']}")
+        path = runs / name
+        for count in itertools.count(2):
+            if not path.exists():
+                break
+            path = runs / f"{name}-{count}"
+        path.mkdir()
         folder = kind(path, {"id": path.name, **record})
         folder.lock()  # before anybody can find it
         folder.make()
@@ -148,21 +145,56 @@ def create(runs: Path, record: dict, kind: type[RunFolder] = RunFolder) -> RunFo
     return folder
 
 
-def find_unfinished(runs: Path, key: str, kind: type[RunFolder] = RunFolder) -> RunFolder | None:
+def find_unfinished(runs: Path, key: str, kind: type[AnyFolder]) -> AnyFolder | None:
     """The newest unfinished run in `runs` of this key that nobody works in, locked for us.
 
     None if there is none, or if one that is newer was run to its end.
     """
-    made = [path for path in runs.glob("*/run.json") if not path.parent.is_symlink()]
-    for path in sorted(made, reverse=True):
+    for path in reversed(_records(runs)):
         with contextlib.suppress(Refused, OSError, KeyError):
             folder = kind(path.parent, read_record(path))
             if folder.record["key"] == key:
                 if folder.record["state"] == FINISHED:
                     return None
-                if folder.try_lock():
-                    return folder
+                folder.lock()
+                return folder
     return None
+
+
+def _records(runs: Path) -> list[Path]:
+    """The run.json of every run in the folder `runs`, oldest first; `latest` is none of its own."""
+    return sorted(path for path in runs.glob("*/run.json") if not path.parent.is_symlink())
+
+
+@dataclass(frozen=True)
+class Task:
+    """A notebook, and what its parameters are set to."""
+
+    path: Path
+    parameters: dict[str, object]
+
+
+def record(key: str, profile: str, source: str | None, tasks: dict[str, Task]) -> dict[str, Any]:
+    """What run.json says of a run before it begins; tasks: by their names in the run."""
+    defaults = {path: catalogue.parameters(path) for path in {one.path for one in tasks.values()}}
+    notebooks: dict[str, dict[str, Any]] = {
+        name: {
+            "status": "waiting",
+            "parameters": {**defaults[task.path], **task.parameters},
+            "changed": sorted(set(task.parameters) - {"PROFILE", "SOURCE"}),
+        }
+        for name, task in tasks.items()
+    }
+    return {
+        "state": RUNNING,
+        "profile": profile,
+        "data": source or os.environ.get("PPKIT_SOURCE", "available"),
+        "key": key,
+        "commit": environment.commit(),
+        "versions": environment.versions(),
+        "machine": environment.describe(),
+        "notebooks": notebooks,
+    }
 
 
 def open_run(name: str) -> RunFolder:
@@ -172,12 +204,9 @@ def open_run(name: str) -> RunFolder:
     for path in (runs / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path.resolve(), read_record(path / "run.json"))
-    there = sorted(
-        path.parent.name for path in runs.glob("*/run.json") if not path.parent.is_symlink()
-    )
-    raise Refused(
-        f"unknown run {name!r}: there are {', '.join(['latest', *there]) if there else 'none yet'}"
-    )
+    there = [path.parent.name for path in _records(runs)]
+    known = ", ".join(["latest", *there]) if there else "none yet"
+    raise Refused(f"unknown run {name!r}: there are {known}")
 
 
 def point_latest(path: Path) -> None:
@@ -186,35 +215,25 @@ def point_latest(path: Path) -> None:
         link.symlink_to(path.name)
 
 
-def digest(*parts: bytes) -> str:
-    """sha256 over the parts, each preceded by its length, as hex."""
-    total = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
-    return hashlib.sha256(total).hexdigest()
-
-
-def write_json(path: Path, content) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write `content` as JSON, whole or not at all.  ValueError if it holds NaN or infinity, for
     which JSON has no word."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, text + "\n")
 
 
-def read_json(path: Path, kind: type = object):
-    """What a JSON file of a run holds; Refused if it is cut off, no JSON, or of another kind."""
+def read_json(path: Path) -> Any:
+    """What a JSON file of a run holds; Refused if it is cut off or no JSON."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        return json.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise Refused(f"{path} is damaged: {error}") from None
-    if not isinstance(content, kind):
-        raise Refused(f"{path} is damaged: it holds no {kind.__name__}")
-    return content
 
 
-def read_record(path: Path) -> dict:
+def read_record(path: Path) -> dict[str, Any]:
     """What a run.json says of its run; Refused if it is damaged."""
-    record = read_json(path, dict)
-    notebooks = record.get("notebooks")
-    if not isinstance(notebooks, dict):
+    record = read_json(path)
+    if not isinstance(record, dict) or not isinstance(record.get("notebooks"), dict):
         raise Refused(f"{path} is damaged: it does not say what was run")
     return record
 
@@ -226,12 +245,3 @@ def read_claims(path: Path) -> list[Row]:
         return rows.read(path)[1]
     except ValueError as error:
         raise Refused(str(error)) from None
-
-
-def _fresh(runs: Path, name: str) -> Path:
-    for suffix in ("", *(f"-{count}" for count in range(2, 100))):
-        path = runs / f"{name}{suffix}"
-        with contextlib.suppress(FileExistsError):
-            path.mkdir()
-            return path
-    raise Refused(f"{runs} already holds 99 runs called {name}")

@@ -40,10 +40,15 @@ def requirements(lines):
 
 
 @pytest.fixture(scope="module")
-def ranges():
-    return requirements(
-        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    )
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def ranges(project):
+    """What the kit asks for, at run time or in an extra."""
+    extras = project["optional-dependencies"].values()
+    return requirements([*project["dependencies"], *(one for extra in extras for one in extra)])
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +69,34 @@ def lock():
 
 @pytest.fixture(scope="module")
 def pins(lock, environment):
-    torch = environment.TORCH.findall((ROOT / "requirements.lock").read_text("utf-8"))
-    return requirements([*(line.split(" --hash")[0] for line in lock), *torch])
+    torch = environment.torch_of(ROOT / "requirements.lock")
+    return requirements([*(line.split(" --hash")[0] for line in lock), torch])
 
 
 def test_what_was_asked_for_is_there(ranges):
     assert [name for name in ASKED_FOR if name not in ranges] == []
+
+
+def test_what_tests_and_checks_the_kit_is_an_extra(project):
+    extras = {name: requirements(lines) for name, lines in project["optional-dependencies"].items()}
+    assert set(extras["test"]) == {"pytest", "pytest-xdist", "nbval", "hypothesis"}
+    assert set(extras["dev"]) == {"ruff", "mypy"}
+    assert not {*extras["test"], *extras["dev"]} & set(requirements(project["dependencies"]))
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_no_command_imports_what_only_an_extra_brings():
+    """A Python in which the extras' packages cannot be imported gets as far as any other."""
+    code = (
+        "import sys\n"
+        "extras = ('pytest', 'xdist', 'nbval', 'hypothesis', 'ruff', 'mypy', 'distributed')\n"
+        "sys.modules.update(dict.fromkeys(extras))\n"
+        "import ppkit.first, ppkit.documents, ppkit.fidelity, ppkit.cli\n"
+        "from ppkit.runs import claims, compare, execute, lab, reference, run, worker\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def pip_part() -> list[str]:
@@ -78,9 +105,8 @@ def pip_part() -> list[str]:
     return recipe["dependencies"][-1]["pip"]
 
 
-def test_conda_brings_python_and_pip_and_pip_the_packages_of_the_card_and_the_kit(ranges):
+def test_conda_brings_python_and_pip_and_pip_the_packages_of_the_card_and_the_kit(project, ranges):
     recipe = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert recipe["dependencies"][:-1] == [f"python{project['requires-python']},<3.14", "pip"]
     *packages, kit = pip_part()
     assert kit == "-e ."
@@ -162,10 +188,9 @@ def needed(names):
     return asked
 
 
-def test_the_lock_has_every_package_that_an_installed_one_asks_for(lock, pins):
+def test_the_lock_has_every_package_that_an_installed_one_asks_for(project, lock, pins):
     """pip is told --no-deps, so that a package missing here would come in its newest version, or
     not at all."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     asked = needed([*project["dependencies"], *(one for extra in extras for one in extra)])
     assert [name for name in asked if name not in pins] == []
@@ -200,11 +225,11 @@ def test_one_line_of_progress_for_a_call_of_pip_and_the_end_of_what_it_said_if_i
     (tmp_path / "pip" / "__init__.py").touch()
     (tmp_path / "pip" / "__main__.py").write_text(PIP)  # not pip: nothing is installed
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with open(tmp_path / "pip.log", "w") as log:
-        environment.install(Path(sys.executable), "the lock", ["no-such-package==1"], log)
-        assert re.fullmatch(r"  the lock: \d+ s\n", capsys.readouterr().out)
-        with pytest.raises(SystemExit) as ended:
-            environment.install(Path(sys.executable), "the lock", ["no-such-package==2"], log)
+    log = tmp_path / "pip.log"
+    environment.install(Path(sys.executable), "the lock", ["no-such-package==1"], log)
+    assert re.fullmatch(r"  the lock: \d+ s\n", capsys.readouterr().out)
+    with pytest.raises(SystemExit) as ended:
+        environment.install(Path(sys.executable), "the lock", ["no-such-package==2"], log)
     assert "ERROR: no wheel of b" in str(ended.value) and "WARNING" not in str(ended.value)
     assert (tmp_path / "pip.log").read_text().count("WARNING") == 2 * 300
 

@@ -9,7 +9,7 @@ import pytest
 from waiting import FAR, until
 from workers_at_once import AtOnce
 
-from ppkit.runs import Refused, batch, catalogue, key, run_folder
+from ppkit.runs import Refused, batch, catalogue, key, run, run_folder
 
 PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "plain"'
 RECORDS = """\
@@ -24,7 +24,6 @@ GRID = ("--grid", "SEED=0..2", "--grid", "CLIP=.5,2")
     [
         (["SEED=0..9"], {"SEED": "0"}, 10),
         (["SEED=-1..0", "HOW=a, b,c"], {"SEED": "-1", "HOW": "a"}, 6),
-        (["WIDTHS=(32, 4), (8,)", "AT=[1,[2,3]],{}"], {"WIDTHS": "(32, 4)", "AT": "[1,[2,3]]"}, 4),
     ],
 )
 def test_a_grid_is_every_combination(grids, first, count):
@@ -37,14 +36,10 @@ def test_a_grid_is_every_combination(grids, first, count):
     [
         (["SEED"], "such as SEED=0..9 or CLIP=.5,1,2, got 'SEED'"),
         (["SEED=3..1"], "got 'SEED=3..1'"),
-        (["SEED=a..b"], "got 'SEED=a..b'"),
-        (["SEED=1,,2"], "got 'SEED=1,,2'"),
-        (["SEED=1", "SEED=2"], "SEED stands in the grid twice"),
-        (["WIDTHS=(1,2"], "got 'WIDTHS=(1,2'"),
-        (["NAME=" + "," * 20_000], "got 'NAME=" + "," * 95 + "... (20,005 characters)'"),
+        (["SEED=1", "SEED=2"], "SEED is given twice: once is enough"),
+        (["NAME" + "," * 20_000], "got 'NAME" + "," * 96 + "... (20,004 characters)'"),
         (["SEED=0..99999999999"], "at most 10,000 points, and these are 100,000,000,000"),
         (["SEED=0..999", "CLIP=" + ",".join("1" * 11)], "points, and these are 11,000"),
-        ([f"SEED=0..{10**30}"], f"got 'SEED=0..{10**30}'"),
     ],
 )
 def test_a_grid_that_says_nothing_is_refused(grids, sentence):
@@ -63,24 +58,21 @@ def test_points_come_from_a_file_too_and_are_combined_with_a_grid(tmp_path):
     ]
     for text in ("CLIP,HOW\n", "CLIP,HOW\n1\n", "CLIP\n1,2\n", ""):
         file.write_text(text)
-        with pytest.raises(Refused, match="must hold a line of parameters' names"):
+        with pytest.raises(Refused, match="points.csv must hold a line"):
             batch.points([], file)
 
 
 @pytest.mark.parametrize(
     "content, sentence",
     [
-        (b"CLIP,HOW,CLIP\n1,a,2\n", "points.csv has two columns called 'CLIP'"),
-        (b"HOW\n" + b"x" * 200_000, "points.csv is no CSV file in UTF-8 that can be read: field"),
         ("HOW\nplain\n".encode("utf-16"), "points.csv is no CSV file in UTF-8 that can be read: "),
         ("HOW\nnaïve\n".encode("latin-1"), "points.csv is no CSV file in UTF-8 that can be read"),
-        (None, "points.csv is no CSV file in UTF-8 that can be read: Is a directory"),
         (b"SEED\n" + b"1\n" * 10_001, "at most 10,000 points, and these are 10,001"),
     ],
 )
 def test_a_file_of_points_that_says_nothing_is_refused_by_its_name(tmp_path, content, sentence):
     file = tmp_path / "points.csv"
-    file.mkdir() if content is None else file.write_bytes(content)
+    file.write_bytes(content)
     with pytest.raises(Refused) as refused:
         batch.points([], file)
     assert sentence in str(refused.value)
@@ -90,7 +82,7 @@ def test_a_file_of_points_that_says_nothing_is_refused_by_its_name(tmp_path, con
 def at_once(monkeypatch):
     """Workers that have done a point as soon as it is started."""
     monkeypatch.setattr(AtOnce, "started", [])
-    monkeypatch.setattr(batch, "Children", AtOnce)
+    monkeypatch.setattr(run, "Children", AtOnce)
     monkeypatch.setattr(key, "surroundings", lambda source: {})
     return AtOnce
 
@@ -98,10 +90,6 @@ def at_once(monkeypatch):
 @pytest.mark.parametrize(
     "default, grid, column",
     [
-        ("(1, 2)", "(32, 4),(8,)", ["(32, 4)", "(8,)"]),
-        ("[1]", "[1],[1,'a'],[None]", ["[1]", "[1, 'a']", "[None]"]),
-        ("0", f"0,1,{10**26}", ["0", "1", str(10**26)]),
-        ("{}", "{'a':1},{2:3}", ["{'a': 1}", "{2: 3}"]),
         ("0", "3,4", [3, 4]),
         ("0.0", "3,4", [3.0, 4.0]),
         ("True", "True,False", [True, False]),
@@ -110,26 +98,16 @@ def at_once(monkeypatch):
 )
 def test_whatever_is_varied_leaves_a_table_and_a_page(project, at_once, default, grid, column):
     project.add("01_a", "1", parameters=f"P = {default}")
-    assert batch.reproduce(["01_a"], batch.points([f"P={grid}"])) == 0
+    assert run.reproduce(["01_a"], points=batch.points([f"P={grid}"])) == 0
     rows = pd.read_parquet(project.latest / "table.parquet")
     assert list(rows.P) == column
     assert len((project.latest / "index.html").read_text("utf-8")) < 20_000
 
 
-def test_zero_is_one_point_with_either_sign_and_the_first_is_run(project, at_once, capsys):
-    project.add("01_a", "1", parameters="P = 1.0\nPS = [0]")
-    grid = batch.points(["P=0.0,-0.0,1", "PS=[0],[0.0],[-0.0],[False],[0]"])
-    assert batch.reproduce(["01_a"], grid) == 0
-    assert "9 of 15 points equal another one: run once" in capsys.readouterr().out
-    rows = pd.read_parquet(project.latest / "table.parquet")
-    assert list(rows.P.astype(str)) == ["0.0"] * 3 + ["1.0"] * 3
-    assert list(rows.PS) == ["[0]", "[0.0]", "[False]"] * 2
-
-
 def test_equal_points_run_once_however_they_are_written(project, at_once, capsys):
     project.add("01_a", "1", parameters="CLIP = 1.0\nSEED = 0")
     grid = batch.points(["CLIP=.5,.50,5e-1,1", "SEED=3,3"])
-    assert batch.reproduce(["01_a"], grid) == 0
+    assert run.reproduce(["01_a"], points=grid) == 0
     assert "6 of 8 points equal another one: run once" in capsys.readouterr().out
     rows = pd.read_parquet(project.latest / "table.parquet")
     assert list(rows.CLIP) == [0.5, 1.0] and len(at_once.started) == 2
@@ -138,7 +116,7 @@ def test_equal_points_run_once_however_they_are_written(project, at_once, capsys
 
 def test_a_long_value_is_cut_where_a_person_reads_it(project, at_once, capsys):
     project.add("01_a", "1", parameters="NAME = ''")
-    batch.reproduce(["01_a"], [{"NAME": "x" * 20_000}, {"NAME": "y"}])
+    run.reproduce(["01_a"], points=[{"NAME": "x" * 20_000}, {"NAME": "y"}])
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
 
 
@@ -157,13 +135,14 @@ def test_a_long_value_is_cut_where_a_person_reads_it(project, at_once, capsys):
             ["01_grid", "--grid", "SEED=1", "--scheduler", "tls://10.0.0.1:8786"],
             "tls:// needs a file that is there for --tls-ca-file, --tls-client-cert, ",
         ),
-        (["cluster"], "unknown notebook 'cluster': there are 01_grid"),
+        (["cluster"], "unknown notebook 'cluster': there are 01_grid, 02_other"),
     ],
 )
 def test_what_cannot_be_a_batch_is_refused_before_anything_runs(
     ppkit, project, arguments, sentence
 ):
     project.add("01_grid", "1", parameters=PARAMETERS)
+    project.add("02_other", "1", parameters=PARAMETERS)
     code, _, said = ppkit("reproduce", *arguments)
     assert code == 2 and said.startswith(f"ppkit: {sentence}"), said
     assert not (project.folder / "runs").exists()
@@ -182,11 +161,12 @@ def test_the_key_holds_every_source_of_ours_and_nothing_that_python_made():
 @pytest.mark.parametrize("name", ["mechanisms.py", "wang2018.toml", "spnn_system"])
 def test_a_change_of_any_source_starts_a_run_anew(project, monkeypatch, name):
     project.add("01_a", "from ppkit import mechanisms", parameters=None)
-    chosen = catalogue.select([])
-    first, honest = key.of(chosen, None), key.sha256
-    assert key.of(chosen, None) == first
+    [path] = catalogue.select([]).values()
+    tasks = {"01_a": run_folder.Task(path, {})}
+    first, honest = key.of(tasks, None, "quick"), key.sha256
+    assert key.of(tasks, None, "quick") == first
     monkeypatch.setattr(key, "sha256", lambda file: f"{honest(file)}{name in str(file)}")
-    assert key.of(chosen, None) != first
+    assert key.of(tasks, None, "quick") != first
 
 
 # a batch as it runs

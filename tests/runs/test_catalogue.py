@@ -1,7 +1,5 @@
 """What a notebook's parameters cell holds and what a run sets in it."""
 
-import json
-
 import pytest
 
 from ppkit.runs import Refused, catalogue, run_folder
@@ -12,9 +10,9 @@ def test_parameters_are_the_literals_of_the_tagged_cell(project):
     path = project.add(
         "01_a",
         "OTHER = 3",
-        parameters='# what to change\nA = 1\nB: float = -2.5\nC = "x"\nD = (1, 2)',
+        parameters='# what to change\nA = 1\nB: float = -2.5\nC = "x"\nD = True',
     )
-    assert catalogue.parameters(path) == {"A": 1, "B": -2.5, "C": "x", "D": (1, 2)}
+    assert catalogue.parameters(path) == {"A": 1, "B": -2.5, "C": "x", "D": True}
     assert catalogue.parameters(project.add("02_b", "A = 1", parameters=None)) == {}
 
 
@@ -23,15 +21,15 @@ def test_a_parameter_goes_only_where_it_exists_and_takes_the_type_of_its_default
     project.add("02_b", parameters='SOURCE = "auto"\nRATE = 0.0')
     project.add("03_c", parameters=None)
     chosen = catalogue.select([])
-    given = [("RATE", "3"), ("NAME", "7")]
+    given = {"RATE": "3", "NAME": "7"}
     assert catalogue.assign(chosen, profile="paper", source="standin", given=given) == {
         "01_a": {"PROFILE": "paper", "RATE": 3.0, "NAME": "7"},
         "02_b": {"SOURCE": "standin", "RATE": 3.0},
         "03_c": {},
     }
-    available = catalogue.assign(chosen, profile="quick", source="available", given=[])
+    available = catalogue.assign(chosen, profile="quick", source="available", given={})
     assert available["02_b"] == {"SOURCE": "auto"}
-    assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given=[])["02_b"]
+    assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given={})["02_b"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +48,7 @@ def test_an_int_is_not_a_bool_and_a_float_is_not_an_int(project):
     chosen = catalogue.select([])
     for name, text in (("N", "True"), ("N", "1.5"), ("ON", "1")):
         with pytest.raises(Refused, match=f"{name} must be of type .* got '{text}'"):
-            catalogue.assign(chosen, profile="quick", source=None, given=[(name, text)])
+            catalogue.assign(chosen, profile="quick", source=None, given={name: text})
 
 
 @pytest.mark.parametrize(
@@ -84,47 +82,19 @@ def test_an_empty_project_is_refused(project):
         catalogue.select([])
 
 
-def test_a_whole_number_beyond_floats_is_refused(project):
+@pytest.mark.parametrize("text", ["1e999", "-1e999", "nan", "1" * 400])
+def test_a_number_that_is_not_finite_is_refused(project, text):
     project.add("01_a", parameters="RATE = 0.5")
-    chosen = catalogue.select([])
-    for text in ("1" * 400, "-" + "1" * 310):
-        with pytest.raises(Refused, match="^RATE must be a number that a float holds, .* got '-?1"):
-            catalogue.assign(chosen, profile="quick", source=None, given=[("RATE", text)])
+    with pytest.raises(Refused, match="RATE must be of type float, as its default 0.5, got '"):
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given={"RATE": text})
 
 
-NO_JSON = [
-    "1e999",
-    "-1e999",
-    "[1, 1e999]",
-    "[[0.5, [-1e999]]]",
-    "{'a': 1e999}",
-    "(1e999,)",
-    "1e999j",
-]
-
-
-@pytest.mark.parametrize("text", [*NO_JSON, "b'a'", "{1, 2}", "[..., 1]"])
-def test_a_value_that_json_cannot_hold_is_refused_wherever_it_stands(project, text):
-    """Given by hand as the default's type asks, and as a default of a notebook's own."""
-    project.add("01_a", parameters="RATE = 0.5\nRATES = [1]\nNESTED = {}\nPAIR = (1, 2)")
-    chosen, said = catalogue.select([]), []
-    for name in ("RATE", "RATES", "NESTED", "PAIR"):
-        with pytest.raises(Refused) as refused:
-            catalogue.assign(chosen, profile="quick", source=None, given=[(name, text)])
-        said.append(str(refused.value))
-    assert all(f"got '{text}'" in one or f'got "{text}"' in one for one in said)
-    if text in NO_JSON[:6]:
-        assert sum("must hold finite numbers" in one for one in said) == 1
-    path = project.add("02_b", parameters=f"VALUE = {text}")
-    with pytest.raises(Refused, match="02_b.ipynb: VALUE must hold finite numbers"):
+@pytest.mark.parametrize("line", ["A = (1, 2)", "A = None", "A = B", "A, B = (1, 2)", "A: int", "f()"])
+def test_a_parameters_cell_holds_numbers_texts_and_bools_only(project, line):
+    path = project.add("01_a", parameters=f"N = 1\n{line}")
+    with pytest.raises(Refused, match="may hold numbers, texts, True and False only, got '") as no:
         catalogue.parameters(path)
-
-
-def test_a_text_that_is_no_unicode_is_refused(project):
-    project.add("01_a", parameters="NAME = ''")
-    given = [("NAME", b"\xff".decode("utf-8", "surrogateescape"))]  # as a shell hands it on
-    with pytest.raises(Refused, match=r"NAME must hold finite numbers, texts, .* got '.udcff'"):
-        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=given)
+    assert f"got '{line}'" in str(no.value)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +103,7 @@ def test_a_text_that_is_no_unicode_is_refused(project):
 def test_a_value_too_long_to_read_is_refused_and_cut(project, text, said):
     project.add("01_a", parameters="N = 1")
     with pytest.raises(Refused, match="N must be of type int") as refused:
-        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=[("N", text)])
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given={"N": text})
     assert said in str(refused.value) and len(str(refused.value)) < 250
 
 
@@ -142,29 +112,6 @@ def test_a_parameters_cell_that_is_no_python_is_one_sentence(project, source):
     path = project.add("01_a", parameters=source)
     with pytest.raises(Refused, match="01_a.ipynb: the parameters cell is not Python: "):
         catalogue.parameters(path)
-
-
-@pytest.mark.parametrize(
-    "metadata, language",
-    [
-        ({"kernelspec": {"name": "julia-1.10", "language": "julia"}}, "julia"),
-        ({"kernelspec": {"name": "ir", "language": "R"}}, "R"),
-        ({"language_info": {"name": "R"}}, "R"),
-        ({"kernelspec": {"name": "mine", "language": "python"}}, None),
-        ({"language_info": {"name": "ipython"}}, None),
-        ({"kernelspec": {"name": "python3"}}, None),
-        ({}, None),
-    ],
-)
-def test_a_notebook_in_another_language_is_refused(project, metadata, language):
-    path = project.add("01_a", "1", parameters=None)
-    notebook = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps(notebook | {"metadata": metadata}), encoding="utf-8")
-    if language is None:
-        assert catalogue.n_code_cells(path) == 1
-        return
-    with pytest.raises(Refused, match=f"01_a.ipynb is a notebook in {language}; ppkit runs"):
-        catalogue.cells(path)
 
 
 def test_no_json_of_a_run_holds_a_word_that_json_does_not_have(tmp_path):

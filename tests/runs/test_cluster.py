@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -140,7 +139,6 @@ def test_two_of_three_workers_killed_and_one_come_late_the_table_is_that_of_one_
     assert list(there.SEED) == list(range(6)) and set(there.status) == {"done"}
     pages = {file.parent.parent.name for file in (project.latest / "points").glob("*/html/*.html")}
     assert pages == {f"{number:04d}" for number in range(6)}
-    assert not list((machines.folder / "clone3" / "dask").rglob("run.tar"))  # fetched and gone
     assert (
         project.run("reproduce", "01_grid", *grid, "--data", "standin", "--fresh").returncode == 0
     )
@@ -264,7 +262,7 @@ def test_over_tls_a_point_is_done_and_who_has_no_file_is_not_let_in(project, tmp
 def test_without_tls_only_this_machine_is_taken(address):
     with pytest.raises(cluster.Refused, match="this machine only, since whoever reaches"):
         cluster.connect(address, {})
-    for other in ("127.0.0.1:8786", "ucx://127.0.0.1:1", "tcp://127.0.0.1", f"{uuid.uuid4()}"):
+    for other in ("127.0.0.1:8786", "ucx://127.0.0.1:1", "tcp://127.0.0.1", "scheduler"):
         with pytest.raises(cluster.Refused, match="a scheduler is tls://HOST:PORT or tcp://127"):
             cluster.connect(other, {})
 
@@ -317,15 +315,13 @@ def test_a_point_that_a_worker_has_no_room_for_fails_alone_and_is_done_elsewhere
 
 
 def test_without_a_worker_that_is_said_and_one_that_comes_does_it(
-    project, machines, monkeypatch, capsys
+    project, machines, capsys
 ):
     """In this process: the worker is one that is refused, then one that fits comes."""
-    monkeypatch.setattr(cluster, "ALONE_AFTER", 0.5)
     client = cluster.connect(machines.address, {})
-    with cluster.Workers(client, None) as workers:
+    with cluster.Workers(client, None, {}) as workers:
         assert not workers.has_room()
-        until(lambda: workers.look() or workers._alone_at == float("inf"))
-        workers.look()
+        workers._say_if_alone(), workers._say_if_alone()
         said = "the scheduler has no worker: `ppkit cluster` says how to start one; this waits"
         assert capsys.readouterr().out.count(said) == 1
         machines.add(project)
@@ -335,3 +331,16 @@ def test_without_a_worker_that_is_said_and_one_that_comes_does_it(
     assert "the scheduler has no worker but 1 that cannot be taken: `ppkit cluster` says" in (
         shown.stdout
     )
+
+
+def test_small_files_beside_a_notebook_go_along_and_large_ones_are_refused(tmp_path):
+    for name in ("a.csv", "below/b.txt", "other.ipynb", ".env", ".git/c", "__pycache__/d.pyc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    sent = cluster.beside(tmp_path / "mine.ipynb")
+    assert sent == {"a.csv": b"a.csv", "below/b.txt": b"below/b.txt"}
+    with open(tmp_path / "large", "wb") as large:
+        large.truncate(cluster.BESIDE_AT_MOST)
+    with pytest.raises(cluster.Refused, match="beside mine.ipynb, and .* holds more than 5 MB: put"):
+        cluster.beside(tmp_path / "mine.ipynb")

@@ -152,7 +152,7 @@ def test_a_run_is_compared_with_the_reference_in_either_order(ppkit, project):
         (("a", "b"), "a and b measured no row in common"),
         (("a", "c"), "unknown run 'c': there are latest, a, b, stopped"),
         (("a", "stopped"), "run stopped has no verdicts of its own: it was stopped before its end"),
-        (("reference", "a"), "there is no figures/claims.json yet: name a run"),
+        (("reference", "a"), "there is no figures/claims.json yet, `ppkit reference RUN` makes"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(ppkit, project, names, sentence):

@@ -2,11 +2,9 @@
 
 import subprocess
 import sys
-import tomllib
 from types import SimpleNamespace
 
 import pytest
-from house import ROOT
 from waiting import FAR
 
 from ppkit.runs import environment, jobs, run, run_folder, worker
@@ -58,20 +56,20 @@ def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
     )
     path = project.add("01_a", code, parameters=None)
     record = {"profile": "quick", "notebooks": {"01_a": {"status": "waiting"}}}
-    folder = run_folder.create(project.folder / "runs", record)
+    folder = run_folder.create(project.folder / "runs", record, run.Run)
+    task = run_folder.Task(path, {})
 
     def go_when_measured():
-        if running.peak["01_a"] > 400 * MB:
+        if running.running["01_a"].peak > 400 * MB:
             path.with_name("go").touch()
 
     with Children() as running:
-        running.start("01_a", jobs.Job(folder, "01_a", path, {}, None).begin())
+        running.start("01_a", jobs.Job(folder, "01_a", task, None, None).begin())
         done = None
         while done is None:
             done = running.next_event(meanwhile=go_when_measured)[1].get("done")
     folder.release()
     assert done["status"] == "done" and 400 < done["peak_memory_mb"] < 1000
-    assert done["peak_memory_mb"] == round(running.peak["01_a"] / MB)
 
 
 def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
@@ -90,132 +88,61 @@ def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
         looks.clear()
         measured = Children()
         now.wall, now.spent = 0.0, 0.0
-        measured.running["a"], measured.peak["a"] = SimpleNamespace(pid=1), 0
+        process = SimpleNamespace(pid=1)
+        measured.running["a"] = worker.Child(process, None, None, 0.0)
         while now.wall < 100:
             measured._measure()
             now.wall += 0.01
-        assert measured.peak == {"a": 7}
+        assert measured.running["a"].peak == 7
         assert 2 <= len(looks) <= at_most and now.spent <= 0.01 * 100 + cost
 
 
-@pytest.mark.parametrize(
-    "free, at_most, several",
-    [
-        (0.0, 9, 1),  # one always runs, whatever it needs
-        (2.4, 9, 1),
-        (2.5, 9, 1),
-        (3.9, 9, 1),
-        (4.0, 9, 2),  # the two largest have room together, whichever run
-        (4.9, 9, 2),
-        (5.0, 9, 3),
-        (64.0, 9, 3),
-        (64.0, 2, 2),
-    ],
-)
-def test_as_many_run_at_once_as_fit_should_the_largest_run_together(
-    project, monkeypatch, free, at_most, several
-):
-    (project.folder / "pyproject.toml").write_text(
-        "[tool.ppkit.memory]\nsmall = 1024\nlarge = 2560\nmiddle = 1536\n"
-    )
-    monkeypatch.setattr(environment, "memory_available", lambda: int(free * GB))
-    asked = [("small", False), ("large", False), ("middle", False)]
-    assert jobs.at_once(asked, at_most) == several
-
-
 class FakeChildren(Children):
-    """Workers that grow in four cells to what they need; what they held together, at most."""
+    """Workers that do nothing for four cells; how many there were together, at most."""
 
-    needs, at_most, together, order = {}, 0, 0, []
+    together, order = 0, []
 
     def start(self, name, spec):
-        self.running[name] = SimpleNamespace(cells=0, memory=0)
+        self.running[name] = 0
         type(self).together = max(self.together, len(self.running))
         self.order.append(name)
 
     def next_event(self, meanwhile=None):
-        name = min(self.running, key=lambda name: self.running[name].cells)
-        self.running[name].cells += 1
-        if self.running[name].cells == 5:
+        name = min(self.running, key=self.running.get)
+        self.running[name] += 1
+        if self.running[name] == 5:
             del self.running[name]
             return name, {"done": {"status": "done", "seconds": 0.0, "peak_memory_mb": 1}}
-        self.running[name].memory += self.needs[name] // 4
-        type(self).at_most = max(self.at_most, self.used())
-        return name, {"cell": self.running[name].cells}
-
-    def used(self):
-        return sum(child.memory for child in self.running.values())
+        return name, {"cell": self.running[name]}
 
     def __exit__(self, *_):
         pass
 
 
-@pytest.mark.parametrize("gigabytes, together", [(1, 1), (3, 1), (4, 1), (5, 2), (64, 2)])
-def test_a_small_machine_never_holds_two_too_large_together(
-    project, monkeypatch, gigabytes, together
+@pytest.mark.parametrize(
+    "profile, cores, gigabytes, at_once, together",
+    [
+        ("quick", 2, 64, None, 2),
+        ("quick", 1, 64, None, 1),
+        ("quick", 8, 1, None, 1),  # one always runs, whatever it needs
+        ("quick", 8, 4, None, 1),
+        ("quick", 8, 5, None, 2),
+        ("paper", 8, 64, None, 1),
+        ("paper", 8, 64, 3, 3),
+        ("quick", 1, 1, 3, 3),
+    ],
+)
+def test_as_many_at_once_as_the_profile_the_cores_and_the_memory_allow(
+    project, monkeypatch, profile, cores, gigabytes, at_once, together
 ):
-    megabytes = {"01_a": 600, "02_b": 2300, "03_c": 1500, "04_d": 900, "05_e": 2300, "06_f": 700}
-    for name in megabytes:
+    for name in ("01_a", "02_b", "03_c"):
         project.add(name, "print(1)", parameters=None)
-    (project.folder / "pyproject.toml").write_text(
-        "[tool.ppkit.memory]\n" + "".join(f"{name} = {size}\n" for name, size in megabytes.items())
-    )
 
     class Fake(FakeChildren):
         order = []
-        needs = {name: size * MB for name, size in megabytes.items()}
 
     monkeypatch.setattr(run, "Children", Fake)
-    monkeypatch.setattr(environment, "cores", lambda: 8)
+    monkeypatch.setattr(environment, "cores", lambda: cores)
     monkeypatch.setattr(environment, "memory_available", lambda: gigabytes * GB)
-    run.reproduce([])
-    assert Fake.order == list(megabytes) and Fake.together == together
-    assert Fake.at_most <= max(gigabytes * GB, 2300 * MB)
-
-
-def test_as_many_at_once_as_the_profile_and_the_cores_allow(project, monkeypatch):
-    for name in ("01_a", "02_b", "03_c"):
-        project.add(name, "print(1)", parameters=None)
-    seen = {}
-    cases = (
-        ("quick", 8, None),
-        ("quick", 1, None),
-        ("paper", 8, None),
-        ("paper", 8, 3),
-        ("quick", 1, 3),
-    )
-    for profile, cores, at_once in cases:
-
-        class Fake(FakeChildren):
-            needs, order = {"01_a": 4, "02_b": 4, "03_c": 4}, []
-
-        monkeypatch.setattr(run, "Children", Fake)
-        monkeypatch.setattr(environment, "cores", lambda: cores)
-        monkeypatch.setattr(environment, "memory_available", lambda: 64 * GB)
-        run.reproduce([], profile=profile, at_once=at_once, fresh=True)
-        seen[profile, cores, at_once] = Fake.together
-    assert list(seen.values()) == [2, 1, 1, 3, 3]
-
-
-def test_a_notebook_without_a_measured_peak_or_with_other_parameters_is_planned_as_unknown(
-    project, monkeypatch
-):
-    def fit(megabytes, *notebooks):
-        monkeypatch.setattr(environment, "memory_available", lambda: megabytes * MB)
-        return jobs.at_once(list(notebooks), 9) == len(notebooks)
-
-    unknown = jobs.MEMORY_UNKNOWN
-    for changed in (False, True):
-        assert fit(2 * unknown, *[("a", changed)] * 2)
-        assert not fit(2 * unknown - 1, *[("a", changed)] * 2)
-    (project.folder / "pyproject.toml").write_text("[tool.ppkit.memory]\na = 700\nc = 9000\n")
-    assert fit(1400, *[("a", False)] * 2) and not fit(1399, *[("a", False)] * 2)
-    assert not fit(2 * unknown - 1, *[("a", True)] * 2)
-    assert not fit(17_999, *[("c", True)] * 2) and fit(18_000, *[("c", True)] * 2)
-    assert not fit(2 * unknown - 1, *[("d", False)] * 2)
-
-
-def test_every_notebook_has_a_measured_peak_and_no_other_has():
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ppkit"]["memory"]
-    assert list(table) == sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert all(300 <= megabytes < 8000 for megabytes in table.values())
+    run.reproduce([], profile=profile, at_once=at_once)
+    assert Fake.order == ["01_a", "02_b", "03_c"] and Fake.together == together

@@ -106,20 +106,6 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
     assert lab.prepare([]) == [] and "better" in work(lessons, "01_a").read_text()
 
 
-@pytest.mark.parametrize("left", ["", "{", '{"cells": ', "[]", '{"cells": 1}'])
-def test_a_copy_that_is_no_notebook_any_more_is_named(lessons, left):
-    lab.prepare([])
-    copy = work(lessons, "02_b")
-    copy.write_text(left)
-    assert lab.prepare([]) == [
-        "work/02_b.ipynb is no whole notebook any more; `ppkit lab --fresh 02_b` puts the lesson "
-        "back and keeps what is left of yours beside it."
-    ]
-    assert copy.read_text() == left
-    lab.prepare(["02_b"])
-    assert nbformat.read(copy, as_version=4).cells and lab.prepare([]) == []
-
-
 @pytest.mark.parametrize(
     "arguments, sentence",
     [

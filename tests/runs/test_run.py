@@ -11,7 +11,7 @@ import psutil
 import pytest
 from waiting import FAR, until
 
-from ppkit.runs import run_folder
+from ppkit.runs import run, run_folder
 from ppkit.verdicts import statements
 
 pytestmark = pytest.mark.processes
@@ -75,10 +75,9 @@ def test_run_json_says_what_ran_and_no_path_or_host(ran):
     text = (project.latest / "run.json").read_text("utf-8")
     about = json.loads(text)
     assert str(project.folder) not in text and os.uname().nodename not in text
-    assert (about["profile"], about["data"], about["seeds"], about["state"]) == (
+    assert (about["profile"], about["data"], about["state"]) == (
         "quick",
         "standin",
-        [7],
         "with failures",
     )
     assert {"python", "torch", "numpy"} <= set(about["versions"]) and about["machine"]["cores"] >= 1
@@ -106,7 +105,6 @@ def test_claims_are_merged_and_pictures_kept(ran):
     ]
     claim = statements.claims("wang2018")["wang2018.table1.row5.basic"]
     assert decided[0]["rule_digest"] == claim.rule_digest
-    assert read(project.latest / "run.json")["rules"] == {claim.id: claim.rule_digest}
     assert merged["schema"] == read(project.latest / "claims" / "01_good.json")["schema"] == 1
     assert (
         len(merged["claims"]) >= 32
@@ -236,4 +234,4 @@ def test_ctrl_c_ends_all_leaves_no_kernel_and_the_same_command_goes_on(project):
     assert read(first / "run.json")["state"] == "finished"
 
     key = read(first / "run.json")["key"]
-    assert run_folder.find_unfinished(project.folder / "runs", key) is None
+    assert run_folder.find_unfinished(project.folder / "runs", key, run.Run) is None

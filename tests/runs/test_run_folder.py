@@ -16,7 +16,6 @@ from ppkit import measured
 from ppkit.datasets import loading
 from ppkit.runs import Refused, catalogue, key, pages, reason, reference, run, run_folder, worker
 from ppkit.runs import rows as run_rows
-from ppkit.runs.worker import Children
 from ppkit.verdicts import ledger, rows, statements
 
 RECORD = {
@@ -24,7 +23,7 @@ RECORD = {
     "profile": "quick",
     "data": "auto",
     "key": "k",
-    "seeds": [0],
+    "commit": "",
     "versions": {},
     "machine": {"summary": "a machine"},
 }
@@ -34,6 +33,7 @@ def new(project, **notebooks):
     return run_folder.create(
         project.folder / "runs",
         {**RECORD, "notebooks": {name: {"status": status} for name, status in notebooks.items()}},
+        run.Run,
     )
 
 
@@ -48,10 +48,10 @@ def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_anot
 ):
     runs = project.folder / "runs"
     folder = new(project, a="done", b="running")
-    assert run_folder.find_unfinished(runs, "k") is None  # this process holds its lock
+    assert run_folder.find_unfinished(runs, "k", run.Run) is None  # this process holds its lock
     folder.release()
-    assert run_folder.find_unfinished(runs, "another") is None
-    found = run_folder.find_unfinished(runs, "k")
+    assert run_folder.find_unfinished(runs, "another", run.Run) is None
+    found = run_folder.find_unfinished(runs, "k", run.Run)
     assert found.path == folder.path
     found.close()
     found.release()
@@ -61,16 +61,16 @@ def test_only_the_newest_unfinished_run_of_the_key_is_resumed_and_not_while_anot
 def test_a_run_that_another_works_in_does_not_hide_an_older_unfinished_one(project):
     older, newer = new(project, a="running"), new(project, a="running")
     older.release()
-    found = run_folder.find_unfinished(project.folder / "runs", "k")
+    found = run_folder.find_unfinished(project.folder / "runs", "k", run.Run)
     assert found.path == older.path
     found.release(), newer.release()
-    found = run_folder.find_unfinished(project.folder / "runs", "k")
+    found = run_folder.find_unfinished(project.folder / "runs", "k", run.Run)
     assert found.path == newer.path
     found.notebooks["a"]["status"] = "done"
     found.close()
     found.release()
     # the newest of all is finished
-    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
+    assert run_folder.find_unfinished(project.folder / "runs", "k", run.Run) is None
 
 
 def test_a_finished_run_is_never_resumed(project):
@@ -78,14 +78,14 @@ def test_a_finished_run_is_never_resumed(project):
     folder.close()
     folder.release()
     assert json.loads((folder.path / "run.json").read_text())["state"] == "finished"
-    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
+    assert run_folder.find_unfinished(project.folder / "runs", "k", run.Run) is None
 
 
 def test_a_damaged_run_json_is_passed_over(project):
     folder = new(project, a="running")
     folder.release()
     (folder.path / "run.json").write_text('{"id": "cut o')
-    assert run_folder.find_unfinished(project.folder / "runs", "k") is None
+    assert run_folder.find_unfinished(project.folder / "runs", "k", run.Run) is None
     with pytest.raises(Refused, match="run.json is damaged"):
         run_folder.open_run("latest")
 
@@ -110,13 +110,14 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
 
     def of(**changed):
         chosen = catalogue.select([])
-        asked = {"profile": "quick", "source": None, "given": [], **changed}
+        asked = {"profile": "quick", "source": None, "given": {}, **changed}
         parameters = catalogue.assign(chosen, **asked)
-        return key.of(chosen, asked["source"], profile=asked["profile"], parameters=parameters)
+        tasks = {name: run_folder.Task(path, parameters[name]) for name, path in chosen.items()}
+        return key.of(tasks, asked["source"], asked["profile"])
 
     first = of()
     assert of() == first
-    seen = {first, of(profile="paper"), of(given=[("SEED", "1")]), of(source="standin")}
+    seen = {first, of(profile="paper"), of(given={"SEED": "1"}), of(source="standin")}
     with monkeypatch.context() as changed:
         changed.setattr(loading, "real_file", lambda name: SimpleNamespace(path=path))
         seen.add(of())
@@ -136,9 +137,8 @@ def test_the_key_changes_with_source_parameters_data_and_lock_only(project, monk
 def test_a_full_disk_gives_one_sentence_and_keeps_what_is_there(project, full):
     project.add("01_a", "print(1)", parameters=None)
     folder = new(project, **{"01_a": "waiting"})
-    folder.record["key"] = key.of(
-        catalogue.select([]), None, profile="quick", parameters={"01_a": {}}
-    )
+    [path] = catalogue.select([]).values()
+    folder.record["key"] = key.of({"01_a": run_folder.Task(path, {})}, None, "quick")
     folder.save()
     folder.release()
     full("run.json")
@@ -179,7 +179,7 @@ def test_the_reason_of_a_refusal_is_never_none(project, monkeypatch, error, said
         f"cannot write into runs/{os.readlink(project.latest)}: {said}; "
         "what was finished stays, the same command goes on with the rest"
     )
-    assert worker._why(error)["error"].startswith(f"could not write the run's files: {said}: ")
+    assert worker._why(error)["error"].startswith(f"could not write the run's files: {said}")
     assert reason(error) == said
 
 
@@ -208,24 +208,8 @@ def test_a_system_that_takes_no_more_bytes_gives_one_sentence_and_no_traceback(p
 def test_a_worker_that_cannot_write_says_so(tmp_path):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
     assert worker._why(full) == {
-        "error": "could not write the run's files: No space left on device: 01_a.ipynb"
+        "error": "could not write the run's files: No space left on device"
     }
-
-
-@pytest.mark.processes
-def test_a_worker_that_ends_early_is_a_failed_notebook_with_its_last_words(tmp_path):
-    spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))  # lacks everything else
-    with Children() as children:
-        children.start("a", spec)
-        name, event = children.next_event()
-    done = event["done"]
-    assert (name, done["status"], done["error"]) == (
-        "a",
-        "failed",
-        "its process ended with code 1 before the notebook did",
-    )
-    assert done["traceback"][-1] == "KeyError: 'threads'"
 
 
 def decided(value, profile, data="formula", **found):
@@ -292,9 +276,8 @@ def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_r
     project, monkeypatch
 ):
     claim = statements.claims("wang2018")["wang2018.table1.row5.basic"]
-    run = finished(project, 18.5, "quick", rule_digest=claim.rule_digest)
-    assert run.record["rules"] == {claim.id: claim.rule_digest}
-    target, _ = reference.keep([run.path.name])
+    made = finished(project, 18.5, "quick", rule_digest=claim.rule_digest)
+    target, _ = reference.keep([made.path.name])
     [row] = [row for row in rows.read(target)[1] if row.data]
     assert (row.rule_digest, row.stale) == (claim.rule_digest, False)
     changed = replace(claim, rule={"at_least": 18.0})
@@ -304,8 +287,8 @@ def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_r
     reference.keep([])
     [row] = [row for row in rows.read(target)[1] if row.data]
     assert row.stale and row.verdict == "reproduced"  # until it runs again
-    run = finished(project, 18.5, "quick", rule_digest=changed.rule_digest)
-    reference.keep([run.path.name])
+    made = finished(project, 18.5, "quick", rule_digest=changed.rule_digest)
+    reference.keep([made.path.name])
     [row] = [row for row in rows.read(target)[1] if row.data]
     assert (row.rule_digest, row.stale) == (changed.rule_digest, False)
 
@@ -351,14 +334,14 @@ def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(pro
 
 
 def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, monkeypatch):
-    run = finished(project, 18.5, "paper")
-    monkeypatch.setenv("PPKIT_RUN", str(run.path))
+    made = finished(project, 18.5, "paper")
+    monkeypatch.setenv("PPKIT_RUN", str(made.path))
     measured.keep("seconds", {"masked": 1.5})
-    reference.keep([run.path.name])
+    reference.keep([made.path.name])
     assert measured.reference("seconds") == (
         {"masked": 1.5},
-        run.record["machine"]["summary"],
-        run.path.name,
+        made.record["machine"]["summary"],
+        made.path.name,
     )
 
 
@@ -372,14 +355,14 @@ def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
 
 
 def test_a_run_with_changed_parameters_is_no_reference(project):
-    run = finished(project, 18.5, "quick")
-    record = run_folder.read_json(run.path / "run.json")
+    made = finished(project, 18.5, "quick")
+    record = run_folder.read_json(made.path / "run.json")
     record["notebooks"]["01_a"]["changed"] = ["DATASET", "SEED"]
-    run_folder.write_json(run.path / "run.json", record)
+    run_folder.write_json(made.path / "run.json", record)
     with pytest.raises(
         Refused, match="changed DATASET, SEED: only a run with the notebooks' own parameters"
     ):
-        reference.keep([run.path.name])
+        reference.keep([made.path.name])
 
 
 def test_an_unfinished_run_or_a_huge_picture_is_no_reference(project):

@@ -79,8 +79,7 @@ def quick(project, tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "mathjax", lambda: tmp_path / "mathjax")
     monkeypatch.setattr(key, "surroundings", lambda source: {})
     monkeypatch.setattr(ledger, "merge", lambda rows: [])
-    for module in (run, batch):
-        monkeypatch.setattr(module, "Children", AtOnce)
+    monkeypatch.setattr(run, "Children", AtOnce)
     monkeypatch.setattr(AtOnce, "started", [])
     return project
 
@@ -105,7 +104,7 @@ def is_whole(project, kind: str) -> bool:
 def once(kind: str) -> int:
     """The command, in this process; its exit code."""
     if kind == "batch":
-        return batch.reproduce(["01_a"], batch.points(["SEED=0..1"]))
+        return run.reproduce(["01_a"], points=batch.points(["SEED=0..1"]))
     return run.reproduce([])
 
 

@@ -127,7 +127,8 @@ def test_a_notebook_that_ends_leaves_nothing_running(project, seconds):
 
 def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(tmp_path):
     spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps({"notebook": str(tmp_path / "a.ipynb")}))
+    told = {"notebook": str(tmp_path / "a.ipynb"), "folder": str(tmp_path), "name": "a"}
+    spec.write_text(json.dumps(told | {"source": None, "threads": 1, "limit": None}))
     mine, other = (
         subprocess.Popen(["sleep", "99999"], env={**os.environ, lifeline.MARK: mark})
         for mark in (str(spec), "another")

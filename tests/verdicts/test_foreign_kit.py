@@ -65,7 +65,7 @@ def test_five_claims_are_decided_each_by_its_own_rule(kit):
 
 def test_what_came_out_is_shown(kit):
     said = told(kit, "claims")
-    assert "5 of 5 claims are decided in figures/claims.json." in said
+    assert "5 of 5 claims were measured in figures/claims.json." in said
     assert "● 3" in said and "✕ 1" in said and "◇ 1" in said
     page = (kit / "runs/latest/index.html").read_text("utf-8")
     assert "private learning" not in page

@@ -1,7 +1,6 @@
 """Robustness: which settings are tried, when a verdict counts as the same, what a turn costs, and
 what turns nothing: a seed, a setting that the paper excludes, a slope too wide to exclude."""
 
-import html
 import json
 from dataclasses import replace
 
@@ -586,26 +585,20 @@ def a_run(project, **about):
     return folder
 
 
-def test_the_page_of_a_run_gives_no_credit_back_and_says_how_robust_its_findings_are(project):
+def test_the_page_of_a_run_gives_no_credit_back_and_says_what_turns(project):
     reference.keep(["b"])
     page = index.write(a_run(project)).read_text("utf-8")
     assert "◇&nbsp;depends on box" in page and "reproduced <b>" not in page
-    assert "0 of 1 the same in every setting tried, least robust `fig2.order`: same in " in page
-    assert page.index("The softest verdicts") > page.index('id="rows"')
-    [box] = [one for one in robustness.choices("wu2020") if one.name == "box"]
-    assert "box 5.0 (not reproduced)" in page and "box: " + box.why.partition(";")[
-        0
-    ] in html.unescape(page)
+    assert "box 5.0 (not reproduced)" in page
 
 
 def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
     reference.keep(["b"])
-    page = index.write(a_run(project, changed=["BOX"])).read_text("utf-8")
+    page = index.write(a_run(project, changed=["BOX"], parameters={"BOX": 9.0})).read_text("utf-8")
     assert "◇&nbsp;depends on box" not in page and "◐ reproduced on other data <b>1</b>" in page
     assert "(paper profile, stand-in): depends on box; here (paper profile, stand-in): repr" in page
-    assert "<b>Why:</b> changed parameters (BOX = " in page
+    assert "Why: changed parameters (BOX = " in page
     assert "parameters were changed: choices are not weighed" in page
-    assert "The softest verdicts" not in page
 
 
 def test_a_batch_at_other_points_is_no_reference(project):
