@@ -5,11 +5,14 @@ import io
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ppkit.runs import Refused
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -154,7 +157,7 @@ def cluster(
         raise typer.Exit(0 if workers.fit and not workers.refused else 1)
 
 
-def _connected(scheduler: str, *files: Path | None):
+def _connected(scheduler: str, *files: Path | None) -> "Client":
     try:
         from ppkit.runs import cluster as machines
     except ModuleNotFoundError as error:
@@ -189,13 +192,6 @@ def lab(
     """
     from ppkit.runs import lab as copies
 
-    if options and fresh:
-        raise Refused(f"--fresh opens no JupyterLab, so there is nothing to do with {options[0]!r}")
-    if options and not options[0].startswith("-"):
-        raise Refused(
-            f"unexpected {options[0]!r}: what follows -- goes to jupyter lab, "
-            "for example `ppkit lab -- --port 9999`"
-        )
     for sentence in copies.prepare(fresh or []):
         print(sentence)
     if not fresh:

@@ -194,7 +194,9 @@ def _axis(grid: str) -> tuple[str, Sequence]:
 def _lines(file: Path) -> list[dict[str, str]]:
     try:
         with open(file, encoding="utf-8-sig", newline="") as text:
-            lines = list(csv.DictReader(text, skipinitialspace=True))
+            reader = csv.DictReader(text, skipinitialspace=True)
+            lines = list(reader)
+            catalogue.refuse_twice(list(reader.fieldnames or ()))
     except (ValueError, csv.Error) as error:
         raise Refused(f"{file} is no CSV file in UTF-8 that can be read: {error}") from None
     if not lines or any(None in line or None in line.values() for line in lines):

@@ -15,12 +15,7 @@ from ppkit.runs import Refused, cut
 from ppkit.sources import DATA
 
 PROFILES = ("quick", "paper")
-KINDS: dict[type, Callable[[str], object]] = {  # of parameters, and how a text is read as one
-    bool: {"True": True, "False": False}.__getitem__,
-    int: int,
-    float: float,
-    str: str,
-}
+DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what SOURCE is then
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
@@ -77,21 +72,27 @@ class Cell(TypedDict):
 
 
 def cells(path: Path) -> list[Cell]:
-    """The cells of the notebook in file `path`; Refused if it is no notebook."""
+    """The cells of the notebook in file `path`; Refused if it is no notebook, or says that it is in
+    another language than Python."""
     try:
-        return [
+        notebook = json.loads(path.read_text("utf-8"))
+        language = notebook["metadata"].get("kernelspec", {}).get("language", "python")
+        found: list[Cell] = [
             {
                 "cell_type": cell["cell_type"],
                 "source": "".join(cell["source"]),
                 "tags": cell["metadata"].get("tags", []),
             }
-            for cell in json.loads(path.read_text("utf-8"))["cells"]
+            for cell in notebook["cells"]
         ]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Refused(
             f"{path.name} is not a notebook that can be read: "
             f"{type(error).__name__}: {cut(str(error))}"
         ) from None
+    if language != "python":
+        raise Refused(f"{path.name} is a notebook in {cut(language)}; ppkit runs those in Python")
+    return found
 
 
 def n_code_cells(path: Path) -> int:
@@ -190,15 +191,35 @@ def assign(
 
 
 def _typed(parameter: str, text: str, default: object) -> object:
-    """The text as a value of the default's type; Refused if it is none, or an infinite number."""
+    """The text as a value of the default's type; Refused if it is none."""
     kind = type(default)
-    try:
-        value = KINDS[kind](text)
-        if not (isinstance(value, float) and not math.isfinite(value)):
-            return value
-    except (ValueError, LookupError):
-        pass
+    with suppress(ValueError, LookupError):
+        return KINDS[kind](text)
     raise Refused(
         f"{parameter} must be of type {kind.__name__}, as its default {cut(repr(default))}, "
         f"got {cut(text)!r}"
     )
+
+
+def _whole(text: str) -> int:
+    """A whole number that a column of a table can hold; ValueError for any other text."""
+    value = int(text)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("more than 64 bits")
+    return value
+
+
+def _finite(text: str) -> float:
+    """A number that JSON can hold; ValueError for any other text."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+KINDS: dict[type, Callable[[str], object]] = {  # of parameters, and how a text is read as one
+    bool: {"True": True, "False": False}.__getitem__,
+    int: _whole,
+    float: _finite,
+    str: str,
+}

@@ -293,7 +293,5 @@ def differs(here: dict, there: object) -> str:
     others = [name for name in here if here[name] != there.get(name)]
     if not others:
         return ""
-    files = sorted({file for file, _ in here["sources"].items() ^ there["sources"].items()})
-    which = f" ({', '.join(files[:3])})" if files else ""
     verb = "differs" if len(others) == 1 else "differ"
-    return f"its {', its '.join(others)} {verb}{which}"
+    return f"its {', its '.join(others)} {verb}"

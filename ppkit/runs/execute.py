@@ -35,8 +35,7 @@ KERNEL = {
         "pygments_lexer": "ipython3",
     },
 }
-# What an old jupytext left: its filters would drop folded cells and the kernel on a round trip.
-JUPYTEXT = ("jupytext", "lines_to_next_cell", "lines_to_end_of_cell_marker")
+CELL = ("tags", "jupyter")  # of a cell's metadata, what says something of the cell
 
 
 class Bound:
@@ -124,16 +123,10 @@ def in_place(path: Path) -> float:
 def normalised(notebook) -> str:
     """The text of a notebook with all that differs from run to run taken out, keys sorted, one
     newline at the end."""
-    kept = {
-        key: value
-        for key, value in notebook.metadata.items()
-        if key not in ("papermill", "widgets", *JUPYTEXT, *KERNEL)
-    }
-    notebook.metadata = nbformat.from_dict({**kept, **KERNEL})
+    notebook.metadata = nbformat.from_dict(KERNEL)
     CoalesceStreamsPreprocessor().preprocess(notebook, {})
     for cell in notebook.cells:
-        for key in ("execution", "papermill", "ExecuteTime", *JUPYTEXT):
-            cell.metadata.pop(key, None)
+        cell.metadata = {key: cell.metadata[key] for key in CELL if key in cell.metadata}
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)
     nbformat.validate(notebook)

@@ -1,11 +1,9 @@
 """index.html, the page that a person opens first; it needs no network.
 
 Of a run: failures, what ran, outcome, every row with the printed number and ours, pictures, times.
-Of a batch: what happened to each point, every value against every varied parameter, and the table,
-with filters.  Findings, and how robust a verdict is, are the site's: they are the reference's.
+Of a batch: what turns, what happened to each point, and the table, with filters.  Findings, and how robust a verdict is, are the site's: they are the reference's.
 """
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,16 +125,14 @@ def write_batch(folder: RunFolder, rows: pd.DataFrame) -> None:
     """Write index.html into the folder of a batch; rows: its table."""
     decided = rows.dropna(subset=["claim"])
     of_rows = [row | {"outcome": _outcome(row)} for row in decided.to_dict("records")]
-    varied = folder.record["varied"]
-    of_claims = list(decided.groupby("claim"))
+    verdicts = decided.groupby("claim")["verdict"].nunique()
     page = PAGES.get_template("batch.html.j2").render(
         batch=folder.record,
-        varied=varied,
+        varied=folder.record["varied"],
         points=folder.notebooks,
         rows=of_rows,
-        shown=[name for name in wording.SYMBOLS if any(row["outcome"] == name for row in of_rows)],
-        pictures=[(claim, _picture(some, varied)) for claim, some in of_claims],
-        turned=[claim for claim, some in of_claims if some["verdict"].nunique() > 1],
+        n_claims=len(verdicts),
+        turned=list(verdicts.index[verdicts > 1]),
     )
     write_whole(folder.path / "index.html", page)
 
@@ -145,28 +141,3 @@ def _outcome(row: dict[str, Any]) -> str:
     """What a line of a batch's table is counted as."""
     shown = Result(alone=row["verdict"], data=row["data"], standing=row["standing"])
     return wording.outcome_alone(shown)
-
-
-def _as_typed(value: object) -> str:
-    """A text for a picture, its signs as they were typed: between two $ matplotlib sees a
-    formula."""
-    return cut(str(value), at=20).replace("$", r"\$")
-
-
-def _picture(rows: pd.DataFrame, varied: list[str]) -> str:
-    """One claim as SVG: its value against each varied parameter, a dot a point, coloured by the
-    verdict."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(2.6 * len(varied), 1.9), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(varied), squeeze=False)[0], varied):
-        numbers = pd.api.types.is_numeric_dtype(rows[name])
-        shown = rows[name] if numbers else rows[name].map(_as_typed)
-        for verdict, some in rows.groupby(rows["verdict"].map(rules.plain)):
-            colour = wording.COLOURS[verdict]
-            axes.plot(shown[some.index], some["value"], "o", ms=4, color=colour, mec="black", mew=0.4)
-        axes.set_xlabel(name, fontsize=8)
-        axes.tick_params(labelsize=7)
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue().partition("<svg")[2]

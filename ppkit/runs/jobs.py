@@ -97,25 +97,39 @@ class Job:
 def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
     """Have jobs executed, each as soon as there is room for it; False if interrupted.
 
-    jobs: by what a person is told of each.
+    jobs: by what a person is told of each.  A bar over all code cells shows where they are; where
+    no person watches, there is one line a finished job.
     """
     waiting = list(jobs)
     cells = {name: job.n_cells for name, job in jobs.items()}
-    with terminated_like_interrupted(), executor, _Bar(cells) as bar:
+    begun: dict[str, int] = {}  # code cells of a job that are over or under way
+    bar = tqdm(total=sum(cells.values()), disable=None, dynamic_ncols=True, leave=False)
+    with terminated_like_interrupted(), executor, bar:
         try:
             while waiting or executor.running:
                 while waiting and executor.has_room():
                     name = waiting.pop(0)
                     executor.start(name, jobs[name].begin())
-                name, event = executor.next_event(meanwhile=bar.draw)
+                name, event = executor.next_event(meanwhile=bar.refresh)
                 if "cell" in event:
-                    bar.at(name, event["cell"])
+                    begun[name] = event["cell"]
                 elif event:
                     jobs[name].end(event["done"])
-                    bar.finished(name, event["done"])
+                    begun[name] = cells[name]
+                    bar.write(_line(name, event["done"]))
+                bar.n = sum(begun.values())
+                bar.set_description_str(
+                    ", ".join(f"{one} cell {begun.get(one, 0)}" for one in executor.running)
+                )
         except KeyboardInterrupt:
             return False
     return True
+
+
+def _line(name: str, outcome: dict[str, Any]) -> str:
+    """How a job went, in a line."""
+    seconds, memory = outcome["seconds"], outcome["peak_memory_mb"]
+    return f"{name:<24} {outcome['status']:<7} {seconds:7.1f} s {memory:6d} MB"
 
 
 def at_once(profile: str) -> int:
@@ -123,38 +137,3 @@ def at_once(profile: str) -> int:
     and free memory for, in the paper profile one, which shares out the cores itself."""
     fit = environment.memory_available() // (MEMORY * environment.MB)
     return max(1, min(environment.cores(), fit)) if profile == "quick" else 1
-
-
-class _Bar(tqdm):
-    """One bar over all code cells; where no person watches, one line a finished job."""
-
-    def __init__(self, cells: dict[str, int]):
-        self._cells = cells
-        self._at: dict[str, int] = {}
-        self._ended = 0
-        super().__init__(
-            total=sum(cells.values()),
-            disable=None,
-            dynamic_ncols=True,
-            leave=False,
-            bar_format="{desc} |{bar}| {n_fmt} of {total_fmt} cells, {elapsed}, {remaining} left",
-        )
-
-    def at(self, name: str, cell: int) -> None:
-        self._at[name] = cell
-        self.draw()
-
-    def finished(self, name: str, outcome: dict[str, Any]) -> None:
-        self._at.pop(name, None)
-        self._ended += self._cells[name]
-        self.draw()
-        seconds, memory = outcome["seconds"], outcome["peak_memory_mb"]
-        self.write(f"{name:<24} {outcome['status']:<7} {seconds:7.1f} s {memory:6d} MB")
-
-    def draw(self) -> None:
-        """Draw the bar as things stand, the clock included."""
-        self.n = self._ended + sum(cell - 1 for cell in self._at.values())
-        self.desc = ", ".join(
-            f"{name} cell {k}/{self._cells[name]}" for name, k in self._at.items()
-        )
-        self.refresh()

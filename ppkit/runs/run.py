@@ -4,11 +4,15 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ppkit import project
 from ppkit.runs import Refused, batch, catalogue, cut, index, jobs, key, reason, run_folder
 from ppkit.runs.run_folder import Task
 from ppkit.runs.worker import FAILED, Children
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class Run(run_folder.RunFolder):
@@ -40,7 +44,7 @@ def reproduce(
     limit: float | None = None,
     fresh: bool = False,
     runs: Path | None = None,
-    client=None,
+    client: "Client | None" = None,
 ) -> int:
     """Run notebooks, each in a process of its own, into a folder under `runs`; go on in an
     unfinished one of the same key.

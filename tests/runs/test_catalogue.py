@@ -1,5 +1,7 @@
 """What a notebook's parameters cell holds and what a run sets in it."""
 
+import json
+
 import pytest
 
 from ppkit.runs import Refused, catalogue, run_folder
@@ -87,6 +89,23 @@ def test_a_number_that_is_not_finite_is_refused(project, text):
     project.add("01_a", parameters="RATE = 0.5")
     with pytest.raises(Refused, match="RATE must be of type float, as its default 0.5, got '"):
         catalogue.assign(catalogue.select([]), profile="quick", source=None, given={"RATE": text})
+
+
+def test_a_whole_number_that_no_table_can_hold_is_refused(project):
+    project.add("01_a", parameters="SEED = 0")
+    with pytest.raises(Refused, match="SEED must be of type int, as its default 0, got '1000"):
+        given = {"SEED": "1" + "0" * 26}
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=given)
+
+
+def test_a_notebook_in_another_language_is_refused(project):
+    path = project.add("01_a", "1", parameters=None)
+    notebook = json.loads(path.read_text("utf-8"))
+    assert catalogue.n_code_cells(path) == 1
+    kernel = {"kernelspec": {"name": "julia-1.10", "language": "julia"}}
+    path.write_text(json.dumps(notebook | {"metadata": kernel}), encoding="utf-8")
+    with pytest.raises(Refused, match="01_a.ipynb is a notebook in julia; ppkit runs"):
+        catalogue.cells(path)
 
 
 @pytest.mark.parametrize("line", ["A = (1, 2)", "A = None", "A = B", "A, B = (1, 2)", "A: int", "f()"])

@@ -115,12 +115,6 @@ def test_a_page_that_could_not_be_written_is_not_a_cell_that_failed(capsys):
     assert said == "01_a failed after its last cell, when its page was written: no space\n"
 
 
-def test_a_value_with_the_signs_of_a_formula_is_drawn_as_it_was_typed():
-    rows = pd.DataFrame({"NAME": ["$a_$", "$x$ \\frac"], "value": [1.0, 2.0]})
-    drawn = index._picture(rows.assign(verdict=rules.REPRODUCED), ["NAME"])
-    assert drawn.rstrip().endswith("</svg>")
-
-
 def test_a_page_asks_no_host_for_a_picture_and_links_to_no_page_within_itself(tmp_path):
     image = "data:image/png;base64,iVBORw0KGgo="
     html = (

@@ -113,15 +113,6 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
             ["--fresh", "03_c"],
             "unknown notebook '03_c': there are 01_a, 02_b, wang2018, solutions/01_a_solution",
         ),
-        (
-            ["--fresh", "01_a", "--", "--no-browser"],
-            "--fresh opens no JupyterLab, so there is nothing to do with '--no-browser'",
-        ),
-        (
-            ["01_a"],
-            "unexpected '01_a': what follows -- goes to jupyter lab, for example "
-            "`ppkit lab -- --port 9999`",
-        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_copied(lessons, ppkit, arguments, sentence):
