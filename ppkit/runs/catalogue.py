@@ -15,7 +15,6 @@ from ppkit.runs import Refused, cut
 from ppkit.sources import DATA
 
 PROFILES = ("quick", "paper")
-DATA = {"available": "auto", "real": "real", "standin": "standin"}  # and what SOURCE is then
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
