@@ -69,6 +69,7 @@ check: environment lint
 lint: environment
 	$(BIN)/ruff check --quiet ppkit spnn_system tools tests benchmarks
 	$(BIN)/ruff format --quiet --check .
+	$(BIN)/lint-imports --no-logo
 
 test: environment lint
 	$(MAKE) -j 2 --output-sync=target test-lessons test-papermill
