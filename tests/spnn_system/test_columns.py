@@ -247,13 +247,13 @@ def test_a_feature_that_is_sorted_or_whole_but_numbers_no_row(config, numbers):
 
 
 def test_few_rows_count_by_chance():
-    few = pd.DataFrame({"id": ["a", "b", "c", "d"], "x": [1, 2, 3, 4]})
-    columns.refuse_index(few, "x", few["id"], "it")
-    five = pd.DataFrame({"id": list("abcde"), "x": [1, 2, 3, 4, 5]})
+    ids = pd.Series(list("abcdefghijklmnopqrst"))
+    twenty = pd.DataFrame({"x": np.arange(20) + 1})
+    columns.refuse_index(twenty[:19], "x", ids[:19], "it")
     with pytest.raises(ValueError, match="counts the rows"):
-        columns.refuse_index(five, "x", five["id"], "it")
-    nearly = five.assign(x=[1, 2, 3, 4.2, 5])
-    columns.refuse_index(nearly, "x", five["id"], "it")
+        columns.refuse_index(twenty, "x", ids, "it")
+    nearly = twenty.assign(x=twenty["x"] + 0.2 * (twenty["x"] == 4))
+    columns.refuse_index(nearly, "x", ids, "it")
 
 
 # ---------------------------------------- an index that was standardised, with gaps or in parts
