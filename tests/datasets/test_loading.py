@@ -1,4 +1,4 @@
-"""load and status: which file is taken, what is said of it, and one sentence for what is not right."""
+"""load and status: which file is taken, what is said of it, and one sentence for a wrong one."""
 
 import csv
 import gzip
