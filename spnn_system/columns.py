@@ -50,7 +50,7 @@ def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) ->
             f"along: take it out {_OUT}, or name it if it is a feature"
         )
     numbers = _as_numbers(table[column])
-    if not np.isfinite(numbers).all():
+    if not _fits_float32(numbers):
         return
     if _counts_rows(numbers):
         what = "counts the rows of the file"
@@ -144,6 +144,11 @@ def _as_numbers(values: pd.Series) -> np.ndarray:
     return pd.to_numeric(values, errors="coerce").to_numpy(np.float64, na_value=np.nan)
 
 
+def _fits_float32(numbers: np.ndarray) -> bool:
+    """Whether no number is missing, infinite, or too large to be a feature."""
+    return bool((np.abs(numbers) < np.finfo(np.float32).max).all())
+
+
 def _counts_rows(numbers: np.ndarray) -> bool:
     """Whether the numbers count the rows in the file's order, up or down, with few gaps."""
     places = _places(numbers)
@@ -183,7 +188,7 @@ def _is_full(places: np.ndarray) -> bool:
 
 def _equals(numbers: np.ndarray, ids: np.ndarray) -> bool:
     """Whether the numbers are the ids, or on a straight line over them, but for float32."""
-    if len(ids) < FEWEST or not np.isfinite(ids).all():
+    if len(ids) < FEWEST or not _fits_float32(ids):
         return False
     if ids.std() == 0 or numbers.std() == 0:
         return False
