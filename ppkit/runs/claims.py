@@ -106,7 +106,9 @@ def _in_short(screen: Console, rows: list[Row], run: str | None) -> None:
     for paper, name in statements.short_titles().items():
         of_paper = [row for row in claims if row.paper == paper]
         if of_paper:
-            read_for = [f" {wording.symbol(row)} {row.short_id}" for row in of_paper if row.headline]
+            read_for = [
+                f" {wording.symbol(row)} {row.short_id}" for row in of_paper if row.headline
+            ]
             grid.add_row(paper, f"{name}: {_outcomes(of_paper)}")
             grid.add_row("", f"{len(of_paper)} claims; it is read for{''.join(read_for)}")
     screen.print(grid)

@@ -1,7 +1,8 @@
 """index.html, the page that a person opens first; it needs no network.
 
 Of a run: failures, what ran, outcome, every row with the printed number and ours, pictures, times.
-Of a batch: what turns, what happened to each point, and the table, with filters.  Findings, and how robust a verdict is, are the site's: they are the reference's.
+Of a batch: what turns, what happened to each point, and the table, with filters. Findings, and how
+robust a verdict is, are the site's: they are the reference's.
 """
 
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ class Job:
 
     def end(self, outcome: dict[str, Any]) -> None:
         """Note how it went."""
-        for left in ("cell", "heading", "error", "traceback", "after"):  # by an earlier try
+        for left in ("cell", "error", "traceback", "after"):  # by an earlier try
             self.folder.notebooks[self.name].pop(left, None)
         self.folder.notebooks[self.name].update(outcome)
         self.folder.save()

@@ -61,7 +61,9 @@ def _refuse_unfit(run: RunFolder) -> None:
             f"run {run.record['id']} is not finished but {run.record['state']}: "
             "only a run whose notebooks all went through can be a reference"
         )
-    changed = sorted({name for about in run.notebooks.values() for name in about.get("changed", ())})
+    changed = sorted(
+        {name for about in run.notebooks.values() for name in about.get("changed", ())}
+    )
     if changed:
         raise Refused(
             f"run {run.record['id']} changed {', '.join(changed)}: "

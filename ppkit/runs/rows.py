@@ -2,6 +2,7 @@
 printed."""
 
 import os
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -70,8 +71,5 @@ def newest_run() -> str | None:
 
 def console(width_in_a_file: int) -> Console:
     """Where tables are printed: as wide as the terminal; else as $COLUMNS says, else this wide."""
-    terminal = Console(markup=False, highlight=False)
-    if terminal.is_terminal:
-        return terminal
-    width = int(os.environ.get("COLUMNS", width_in_a_file))
-    return Console(markup=False, highlight=False, width=width)
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(markup=False, highlight=False, width=None if is_known else width_in_a_file)

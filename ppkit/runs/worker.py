@@ -68,7 +68,7 @@ def run(spec: dict[str, Any], say: Callable[[dict], None]) -> dict[str, Any]:
     spec: as above.  say: called with {"cell": k} at each code cell.
     """
     start = time.monotonic()
-    at: dict[str, Any] = {"cell": 0, "heading": ""}
+    at = {"cell": 0}
     outcome: dict[str, Any] = {"status": DONE}
     try:
         _execute(spec, say, at)
@@ -83,7 +83,7 @@ def run(spec: dict[str, Any], say: Callable[[dict], None]) -> dict[str, Any]:
     return outcome
 
 
-def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, Any]) -> None:
+def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, int]) -> None:
     import nbformat
     import papermill
 
@@ -95,10 +95,6 @@ def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, An
         at["cell"] += 1
         say({"cell": at["cell"]})
 
-    def passes(cell, cell_index):
-        if cell.cell_type == "markdown" and cell.source.startswith("#"):
-            at["heading"] = cell.source.splitlines()[0].lstrip("# ")
-
     papermill.execute_notebook(
         notebook,
         # papermill formats paths with the parameters
@@ -107,7 +103,6 @@ def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, An
         kernel_name="python3",
         language="python",
         progress_bar=False,
-        on_cell_start=passes,
         on_cell_execute=begins,
         kernel_manager_class=BoundKernel,
         shutdown_kernel="immediate",

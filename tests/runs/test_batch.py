@@ -9,7 +9,8 @@ import pytest
 from waiting import FAR, until
 from workers_at_once import AtOnce
 
-from ppkit.runs import Refused, batch, catalogue, key, run, run_folder
+from ppkit.runs import Refused, batch, key, run, run_folder
+from ppkit.verdicts import rows
 
 PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "plain"'
 RECORDS = """\
@@ -150,27 +151,6 @@ def test_what_cannot_be_a_batch_is_refused_before_anything_runs(
     assert not (project.folder / "runs").exists()
 
 
-# what a run's key holds
-
-
-def test_the_key_holds_every_source_of_ours_and_nothing_that_python_made():
-    held = key.sources()
-    assert {"ppkit/__init__.py", "ppkit/verdicts/claims/wang2018.toml"} <= set(held)
-    assert {"spnn_system/roles/dealer.py", "ppkit/spnn/lean.py"} <= set(held)  # they are started
-    assert not any("__pycache__" in name for name in held)
-
-
-@pytest.mark.parametrize("name", ["mechanisms.py", "wang2018.toml", "spnn_system"])
-def test_a_change_of_any_source_starts_a_run_anew(project, monkeypatch, name):
-    project.add("01_a", "from ppkit import mechanisms", parameters=None)
-    [path] = catalogue.select([]).values()
-    tasks = {"01_a": run_folder.Task(path, {})}
-    first, honest = key.of(tasks, None, "quick"), key.sha256
-    assert key.of(tasks, None, "quick") == first
-    monkeypatch.setattr(key, "sha256", lambda file: f"{honest(file)}{name in str(file)}")
-    assert key.of(tasks, None, "quick") != first
-
-
 # a batch as it runs
 
 
@@ -279,3 +259,46 @@ def test_ctrl_c_keeps_the_finished_points_and_the_same_command_goes_on(project):
     assert list(table(project).status) == ["done", "done"]
     record = run_folder.read_json(project.latest / "run.json")
     assert record["state"] == "finished" and record["varied"] == ["SEED"]
+
+
+def point_of(folder) -> batch.Batch:
+    """A batch with one point that is whole."""
+    place = folder / "points" / "0000"
+    for part in ("notebooks", "html"):
+        (place / part).mkdir(parents=True)
+    about = {"status": "done"}
+    record = {"id": "a", "key": "k", "state": "finished", "notebooks": {"01_a": about}}
+    (place / "run.json").write_text(json.dumps(record))
+    rows.write(place / "claims.json", [])
+    (place / "notebooks" / "01_a.ipynb").touch()
+    (place / "html" / "01_a.html").touch()
+    return batch.Batch(folder, {"batch": "01_a", "notebooks": {"0000": about}})
+
+
+@pytest.mark.parametrize("file", ["run.json", "claims.json"])
+def test_a_point_without_one_of_its_files_is_run_again(tmp_path, file):
+    made = point_of(tmp_path)
+    assert not made.is_missing("0000")
+    (tmp_path / "points" / "0000" / file).unlink()
+    assert made.is_missing("0000")
+
+
+def test_a_point_whose_rows_were_cut_off_is_run_again(tmp_path):
+    made = point_of(tmp_path)
+    (tmp_path / "points" / "0000" / "claims.json").write_text('{"schema": 1, "claims": [{')
+    assert made.is_missing("0000")
+
+
+@pytest.mark.parametrize("number", [None, 0, 2])
+def test_rows_of_another_schema_are_refused_in_a_sentence_and_their_point_is_run_again(
+    tmp_path, number
+):
+    made, place = point_of(tmp_path), tmp_path / "points" / "0000" / "claims.json"
+    about = {} if number is None else {"schema": number}
+    place.write_text(json.dumps(about | {"claims": []}))
+    said = (
+        f"is of schema {number or 'none'}, and this ppkit reads schema 1: run its notebooks again"
+    )
+    with pytest.raises(Refused, match=said):
+        run_folder.read_claims(place)
+    assert made.is_missing("0000")

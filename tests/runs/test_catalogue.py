@@ -5,7 +5,6 @@ import json
 import pytest
 
 from ppkit.runs import Refused, catalogue, run_folder
-from ppkit.runs.environment import for_kernel
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(project):
@@ -32,17 +31,6 @@ def test_a_parameter_goes_only_where_it_exists_and_takes_the_type_of_its_default
     available = catalogue.assign(chosen, profile="quick", source="available", given={})
     assert available["02_b"] == {"SOURCE": "auto"}
     assert "SOURCE" not in catalogue.assign(chosen, profile="quick", source=None, given={})["02_b"]
-
-
-@pytest.mark.parametrize(
-    "source, said",
-    [("available", None), ("real", "real"), ("standin", "standin"), (None, "standin")],
-)
-def test_available_data_is_taken_whatever_the_environment_says(
-    project, tmp_path, monkeypatch, source, said
-):
-    monkeypatch.setenv("PPKIT_SOURCE", "standin")
-    assert for_kernel(tmp_path, threads=1, source=source).get("PPKIT_SOURCE") == said
 
 
 def test_an_int_is_not_a_bool_and_a_float_is_not_an_int(project):
@@ -108,7 +96,9 @@ def test_a_notebook_in_another_language_is_refused(project):
         catalogue.cells(path)
 
 
-@pytest.mark.parametrize("line", ["A = (1, 2)", "A = None", "A = B", "A, B = (1, 2)", "A: int", "f()"])
+@pytest.mark.parametrize(
+    "line", ["A = (1, 2)", "A = None", "A = B", "A, B = (1, 2)", "A: int", "f()"]
+)
 def test_a_parameters_cell_holds_numbers_texts_and_bools_only(project, line):
     path = project.add("01_a", parameters=f"N = 1\n{line}")
     with pytest.raises(Refused, match="may hold numbers, texts, True and False only, got '") as no:

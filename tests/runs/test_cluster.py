@@ -314,9 +314,7 @@ def test_a_point_that_a_worker_has_no_room_for_fails_alone_and_is_done_elsewhere
     assert list(table(project).status) == ["done"] * 3
 
 
-def test_without_a_worker_that_is_said_and_one_that_comes_does_it(
-    project, machines, capsys
-):
+def test_without_a_worker_that_is_said_and_one_that_comes_does_it(project, machines, capsys):
     """In this process: the worker is one that is refused, then one that fits comes."""
     client = cluster.connect(machines.address, {})
     with cluster.Workers(client, None, {}) as workers:
@@ -342,5 +340,7 @@ def test_small_files_beside_a_notebook_go_along_and_large_ones_are_refused(tmp_p
     assert sent == {"a.csv": b"a.csv", "below/b.txt": b"below/b.txt"}
     with open(tmp_path / "large", "wb") as large:
         large.truncate(cluster.BESIDE_AT_MOST)
-    with pytest.raises(cluster.Refused, match="beside mine.ipynb, and .* holds more than 5 MB: put"):
+    with pytest.raises(
+        cluster.Refused, match="beside mine.ipynb, and .* holds more than 5 MB: put"
+    ):
         cluster.beside(tmp_path / "mine.ipynb")

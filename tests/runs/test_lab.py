@@ -112,7 +112,7 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
         (
             ["--fresh", "03_c"],
             "unknown notebook '03_c': there are 01_a, 02_b, wang2018, solutions/01_a_solution",
-        ),
+        )
     ],
 )
 def test_what_cannot_be_done_is_refused_and_nothing_copied(lessons, ppkit, arguments, sentence):

@@ -65,7 +65,7 @@ def test_one_failed_notebook_does_not_lose_the_others(ran):
         "02_raises": "failed",
         "03_dies": "failed",
     }
-    assert (about["02_raises"]["cell"], about["02_raises"]["heading"]) == (3, "Where it breaks")
+    assert about["02_raises"]["cell"] == 3
     assert any("1 / 0" in line for line in about["02_raises"]["traceback"])
     assert "\x1b" not in (project.latest / "run.json").read_text()
 
@@ -121,7 +121,7 @@ def test_the_index_shows_failures_verdicts_and_pictures_and_fetches_nothing(ran)
     project, _ = ran
     page = (project.latest / "index.html").read_text("utf-8")
     assert "<b>02_raises failed</b>" in page and "ZeroDivisionError: division by zero" in page
-    assert "the kernel died" in page and "Where it breaks" in page
+    assert "the kernel died" in page
     assert "● reproduced <b>1</b>" in page and 'src="figures/two_points.png"' in page
     assert 'href="html/01_good.html"' in page
     assert "http" not in page and "<script src" not in page and "<link" not in page

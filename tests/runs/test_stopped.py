@@ -9,12 +9,13 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from workers_at_once import AtOnce
 
-from ppkit.runs import Refused, batch, key, pages, run
+from ppkit.runs import Refused, batch, key, pages, run, worker
 from ppkit.verdicts import ledger
 
 TAKES_ROOM = {"os.mkdir", "os.symlink"}
@@ -153,3 +154,11 @@ def refusal(kind: str) -> str | None:
         assert once(kind) == 0
     except Refused as refused:
         return str(refused)
+
+
+def test_a_page_that_could_not_be_written_is_not_a_cell_that_failed(capsys):
+    about = {"status": worker.FAILED, "cell": 2, "after": True, "error": "no space"}
+    folder = SimpleNamespace(title="runs/a", notebooks={"01_a": about})
+    assert run.told(folder, whole=True) == 1
+    said = capsys.readouterr().err
+    assert said == "01_a failed after its last cell, when its page was written: no space\n"

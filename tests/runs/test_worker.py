@@ -3,18 +3,23 @@
 Not what left its session, and not what lost its parent.
 """
 
+import contextlib
+import errno
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import uuid
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from waiting import FAR, until
 
 from ppkit import lifeline
+from ppkit.runs import environment, jobs, run, run_folder, worker
 from ppkit.runs.worker import Children
 
 pytestmark = pytest.mark.processes
@@ -141,3 +146,83 @@ def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(t
     finally:
         other.kill()
         mine.wait(timeout=FAR), other.wait(timeout=FAR)
+
+
+class Ended(contextlib.nullcontext):
+    """A process that has ended, and what it said."""
+
+    def __init__(self, stdout, returncode):
+        super().__init__()
+        self.stdout, self.returncode = stdout, returncode
+
+
+@pytest.mark.parametrize("left", [b"\xff\xfe bad\n", b"killed\n"])
+def test_a_worker_that_ends_within_a_line_has_failed_and_nobody_waits_for_it(tmp_path, left):
+    spec = tmp_path / "spec.json"
+    (tmp_path / "stderr.txt").write_bytes(left)
+    says = io.BytesIO(b'{"cell": 1}\n{"do')
+    child = Ended(stdout=says, returncode=-9)
+    children = worker.Children()
+    children._listen("01_a", child, spec)
+    assert children._events.get_nowait() == ("01_a", {"cell": 1})
+    _, last = children._events.get_nowait()
+    assert last["done"]["status"] == worker.FAILED and "with code -9" in last["done"]["error"]
+    assert len(last["done"]["traceback"]) == 1
+
+
+def test_a_worker_that_cannot_write_says_so(tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
+    assert worker._why(full) == {
+        "error": "could not write the run's files: No space left on device"
+    }
+
+
+def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
+    code = (
+        "import pathlib, subprocess, sys, time\n"
+        "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
+        "held = [subprocess.Popen([sys.executable, '-c', hold], stdin=subprocess.PIPE)\n"
+        "        for _ in range(2)]\n"
+        "while not pathlib.Path('go').exists():\n    time.sleep(0.05)"
+    )
+    path = project.add("01_a", code, parameters=None)
+    record = {"profile": "quick", "notebooks": {"01_a": {"status": "waiting"}}}
+    folder = run_folder.create(project.folder / "runs", record, run.Run)
+    task = run_folder.Task(path, {})
+
+    def go_when_measured():
+        if running.running["01_a"].peak > 400 * environment.MB:
+            path.with_name("go").touch()
+
+    with Children() as running:
+        running.start("01_a", jobs.Job(folder, "01_a", task, None, None).begin())
+        done = None
+        while done is None:
+            done = running.next_event(meanwhile=go_when_measured)[1].get("done")
+    folder.release()
+    assert done["status"] == "done" and 400 < done["peak_memory_mb"] < 1000
+
+
+def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
+    looks, now = [], SimpleNamespace(wall=0.0, spent=0.0)
+
+    def look(pid):
+        now.spent += cost
+        now.wall += cost
+        looks.append(now.wall)
+        return 7
+
+    monkeypatch.setattr(environment, "memory_of", look)
+    clock = SimpleNamespace(monotonic=lambda: now.wall, thread_time=lambda: now.spent)
+    monkeypatch.setattr(worker, "time", clock)
+    for cost, at_most in ((0.001, 401), (0.5, 3)):
+        looks.clear()
+        measured = Children()
+        now.wall, now.spent = 0.0, 0.0
+        process = SimpleNamespace(pid=1)
+        measured.running["a"] = worker.Child(process, None, None, 0.0)
+        while now.wall < 100:
+            measured._measure()
+            now.wall += 0.01
+        assert measured.running["a"].peak == 7
+        assert 2 <= len(looks) <= at_most and now.spent <= 0.01 * 100 + cost

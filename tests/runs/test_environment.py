@@ -1,0 +1,57 @@
+"""What a run runs on and under: memory, and the variables of a kernel."""
+
+import subprocess
+import sys
+
+import pytest
+from waiting import FAR
+
+from ppkit.runs import environment
+from ppkit.runs.environment import for_kernel
+
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere shared pages count in each process"
+)
+
+
+HOLDS = """\
+import os, subprocess, sys
+held = bytearray(os.urandom(1)) * (200 * 2**20)
+if sys.argv[1] == "shared":
+    child = os.fork()
+else:
+    hold = "held = b'1' * (200 * 2**20); print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", hold],
+                             stdin=subprocess.PIPE).pid
+if child:
+    print(flush=True)
+sys.stdin.read()"""
+
+
+@pytest.mark.processes
+@linux_only
+@pytest.mark.parametrize("how, at_least, below", [("shared", 200, 350), ("each its own", 400, 550)])
+def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, at_least, below):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        for _ in range(1 if how == "shared" else 2):
+            parent.stdout.readline()
+        assert (
+            at_least * environment.MB <= environment.memory_of(parent.pid) < below * environment.MB
+        )
+    finally:
+        parent.communicate(timeout=FAR)
+    assert environment.memory_of(parent.pid) == 0
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [("available", None), ("real", "real"), ("standin", "standin"), (None, "standin")],
+)
+def test_available_data_is_taken_whatever_the_environment_says(
+    project, tmp_path, monkeypatch, source, said
+):
+    monkeypatch.setenv("PPKIT_SOURCE", "standin")
+    assert for_kernel(tmp_path, threads=1, source=source).get("PPKIT_SOURCE") == said
