@@ -134,7 +134,8 @@ def _pictures(run: RunFolder, kept: dict[str, Any], folder: Path) -> dict[str, A
     one that its notebook did not draw in this run.
     """
     profile, there = run.record["profile"], catalogue.notebooks()
-    drawn = [run_folder.read_json(file) for file in (run.path / "figures").glob("*.json")]
+    every = [run_folder.read_json(file) for file in (run.path / "figures").glob("*.json")]
+    drawn = [about for about in every if about["notebook"] in there]
     names = {about["name"] for about in drawn}
     pictures = {}
     for name, about in kept.items():
