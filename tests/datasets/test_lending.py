@@ -1,5 +1,4 @@
-"""lending: two layouts that give one table, bad files refused in one sentence, a stand-in that
-obeys a loan's arithmetic."""
+"""lending: two layouts that give one table, and bad files refused in one sentence."""
 
 import gzip
 import os
@@ -7,9 +6,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
-import standin_tables
 from invented_loans import as_kaggle, as_openintro, invented
-from scipy import stats
 
 from ppkit import datasets, project
 from ppkit.datasets import lending
@@ -22,11 +19,7 @@ from ppkit.datasets.lending import (
     arranged,
     checked_table,
 )
-from ppkit.datasets.lending_layouts import LABELS, MISSING, RANGES
-from ppkit.datasets.standins import lending as standin
-from ppkit.datasets.standins.distributions import from_uniform, looked_up, mixture_cdfs
-from tools.standins import lending as fitting
-from tools.standins.distributions import atoms, scores
+from ppkit.datasets.lending_layouts import LABELS, MISSING
 
 NEEDS_ROWS = pytest.mark.skipif(
     not os.environ.get("PPKIT_REAL_DATA"), reason="PPKIT_REAL_DATA names no folder of real rows"
@@ -45,16 +38,6 @@ def loans():
 def table():
     """3,000 invented loans, checked, whose rate and amount rise over the file."""
     return checked_table(as_openintro(invented(3_000, drift=2.0)), "x.csv").table
-
-
-@pytest.fixture(scope="module")
-def fitted(table):
-    return fitting.fit(table, np.random.default_rng(0))
-
-
-@pytest.fixture(scope="module")
-def drawn(fitted):
-    return standin_tables.loans(fitted, 10_000, np.random.default_rng(1))
 
 
 # one table of two layouts
@@ -533,336 +516,6 @@ def test_load_takes_either_file_whatever_its_name_and_openintro_first(loans, tmp
     assert data.name == "lending"
 
 
-# the columns' distributions
-
-
-def test_every_bin_holds_fifty_rows_and_together_they_keep_mean_and_shares(
-    rng=np.random.default_rng(5),
-):
-    values = np.r_[np.repeat([3.0, 7.0], [400, 900]), np.round(rng.gamma(2, 5, 2_000), 2)]
-    bins = atoms(values)
-    assert (
-        bins[:, 0].sum() == pytest.approx(1)
-        and (bins[:, 0] * len(values) > 49.9).all()
-        and (np.diff(bins[:, 1]) > 0).all()
-    )
-    assert {3.0, 7.0} <= set(bins[bins[:, 2] == 0, 1])
-    assert bins[:, 0] @ bins[:, 1] == pytest.approx(values.mean(), rel=5e-3)
-    assert (bins[bins[:, 1] == 7.0, 0] * len(values)).item() == pytest.approx(900, abs=49)
-    rare = np.r_[np.zeros(5_000), 9_999.0]
-    assert (
-        atoms(rare).shape == (1, 3) and 0 < atoms(rare)[0, 1] < 3
-    )  # one row's value is in a mean over all
-
-
-@pytest.mark.parametrize(
-    "tail",
-    [stats.expon(), stats.lognorm(1.0), stats.uniform(), stats.genpareto(0.3)],
-    ids=["exponential", "lognormal", "uniform", "Pareto"],
-)
-def test_values_drawn_from_the_bins_have_the_columns_mean_deviation_and_quantiles(tail):
-    values = tail.rvs(10_000, random_state=2)
-    p = (np.arange(1_000_000) + 0.5) / 1_000_000
-    drawn = from_uniform(p, atoms(values))
-    assert (np.diff(drawn) >= -0.5 * values.std()).all()
-    assert drawn.mean() == pytest.approx(values.mean(), rel=5e-3) and drawn.std() == pytest.approx(
-        values.std(), rel=0.05
-    )
-    at = np.array([0.05, 0.5, 0.95])
-    np.testing.assert_allclose(
-        np.quantile(drawn, at), np.quantile(values, at), atol=0.02 * values.std()
-    )
-
-
-@pytest.mark.parametrize("spread", [0.4, 1.0, 2.5, 6.0])
-def test_the_last_stretch_has_its_mean_and_deviation_whether_it_ends_or_not(spread):
-    p = 0.5 + (np.arange(1_000_000) + 0.5) / 2_000_000
-    drawn = from_uniform(p, np.array([[0.5, 1.0, 0.0], [0.5, 3.0, spread]]))
-    assert drawn.min() >= 1 - 1e-6 and (np.diff(drawn) >= 0).all()
-    assert drawn.mean() == pytest.approx(3, rel=0.02) and drawn.std() == pytest.approx(
-        spread, rel=0.02 if spread < 2 else 0.25
-    )
-
-
-def test_the_mixtures_own_distribution_is_the_sum_over_components():
-    mixture = {
-        "weights": np.array([0.2, 0.8]),
-        "means": np.array([[-1.0], [0.5]]),
-        "factors": np.array([[[0.05]], [[1.5]]]),
-    }
-    z = np.linspace(-7, 7, 333)
-    slow = [
-        0.2 * stats.norm(-1.0, 0.05).cdf(one) + 0.8 * stats.norm(0.5, 1.5).cdf(one) for one in z
-    ]
-    [table] = mixture_cdfs(mixture)
-    np.testing.assert_allclose(looked_up(z, table), slow, atol=2e-5)
-
-
-def test_scores_keep_the_order_and_the_association_that_ties_hide():
-    rng, n = np.random.default_rng(1), 8_000
-    a, b = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], n).T
-    columns = np.column_stack(
-        [a, b > 0.8, np.where(rng.random(n) < 0.3, np.nan, a), np.full(n, 5.0)]
-    )
-    Z = scores(columns, np.random.default_rng(2))
-    assert (
-        np.isfinite(Z).all()
-        and (np.abs(Z.mean(axis=0)) < 0.05).all()
-        and (np.abs(Z.std(axis=0) - 1) < 0.05).all()
-    )
-    assert Z[columns[:, 1] == 0, 1].max() <= Z[columns[:, 1] == 1, 1].min()
-    np.testing.assert_array_equal(np.argsort(Z[:, 0]), np.argsort(a))
-    # the standard error of a correlation of 8,000 rows is under .012, of one seen through a tie
-    # under .03: six of them
-    assert (
-        abs(np.corrcoef(Z.T)[0, 1] - 0.6)
-        < 0.1
-        < 0.6 - np.corrcoef(scores(columns, rng, sweeps=0).T)[0, 1]
-    )
-    assert abs(np.corrcoef(Z.T)[0, 3]) < 0.07 and np.corrcoef(Z.T)[0, 2] > 0.9
-    left = scores(columns, np.random.default_rng(2), at_random=(1,))
-    np.testing.assert_array_equal(
-        left[:, 1], scores(columns, np.random.default_rng(2), sweeps=0)[:, 1]
-    )
-
-
-# the stand-in
-
-
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_rows_and_any_number_can_be_had(fitted, drawn):
-    for rows in (1, 7, 10_000):
-        one = standin_tables.loans(fitted, rows, np.random.default_rng(1))
-        assert len(one) == rows and tuple(one.columns) == COLUMNS
-    pd.testing.assert_frame_equal(one, drawn)
-    assert not standin_tables.loans(fitted, 10_000, np.random.default_rng(2)).equals(drawn)
-
-
-@pytest.mark.slow
-def test_fitting_is_seeded_small_and_made_of_plain_numbers(table, fitted):
-    again = fitting.fit(table, np.random.default_rng(0))
-    assert fitted.keys() == again.keys() and all(
-        (fitted[key] == again[key]).all() for key in fitted
-    )
-    assert sum(value.nbytes for value in fitted.values()) < 150_000
-    assert all(
-        value.dtype in (np.float32, np.int32) and np.isfinite(value).all()
-        for value in fitted.values()
-    )
-    assert (fitted["weights"] * len(table) >= 49).all()
-    for key in fitted:
-        if key.startswith("atoms_"):
-            assert (fitted[key][:, 0] * len(table) > 49).all() or len(fitted[key]) == 1
-    with pytest.raises(ValueError, match="at least 50 rows, got 49"):
-        fitting.fit(table[:49], np.random.default_rng(0))
-
-
-@pytest.mark.slow
-def test_no_value_of_one_row_is_kept_and_none_moves_a_parameter_by_more_than_a_fiftieth(
-    table, fitted
-):
-    extreme = {"annual_income": 9e7, "public_records": 52, "debt_to_income": 469.09}
-    moved = table.copy()
-    moved.loc[1_500, list(extreme)] = list(extreme.values())
-    other = fitting.fit(moved, np.random.default_rng(0))
-    for column, value in extreme.items():
-        before, after = fitted[f"atoms_{column}"][:, 1], other[f"atoms_{column}"][:, 1]
-        assert before.max() < after.max() < before.max() + value / 50
-
-
-@pytest.mark.slow
-def test_a_side_of_fewer_than_fifty_rows_gets_no_mixture_of_its_own(table):
-    columns = np.random.default_rng(3).normal(size=(1_000, len(standin.AXES)))
-    term, two = (standin.AXES.index(name) for name in fitting.SIDES)
-    columns[:, term], columns[:, two] = np.where(np.arange(1_000) < 500, 36, 60), 0
-    for joint, sides in ((0, 2), (49, 2), (50, 3)):
-        columns[:, two] = np.arange(1_000) < joint
-        parts = fitting._mixtures(columns, np.random.default_rng(0))
-        assert len({(round(a, 6), round(b, 6)) for a, b in parts["means"][:, [term, two]]}) == sides
-        assert (parts["weights"] * 1_000 >= 49.99).all()
-
-
-def test_rare_labels_are_counted_together_or_not_at_all():
-    codes = np.repeat([0, 1, 2, 3, 5], [500, 400, 30, 25, 45])
-    rate = codes + 10.0
-    order, share, key = fitting._ordered(codes, rate, 7)
-    assert (
-        set(order) == {0, 1, 2, 3, 5}
-        and list(order[:2]) == [0, 1]
-        and share.sum() == pytest.approx(1)
-    )
-    np.testing.assert_allclose(share[2:], 0.1 / 3)
-    assert len(set(key)) == 3 and key[-1] == pytest.approx(np.mean(rate[900:]))
-    few = np.repeat([4, 1, 0], [500, 470, 30])
-    order, share, key = fitting._ordered(few, few + 10.0, 7)
-    assert (
-        list(order) == [1, 0, 4]
-        and share[1] == pytest.approx(25 / 995)
-        and key[-1] == pytest.approx(np.mean(few + 10.0))
-    )
-
-
-@pytest.mark.slow
-def test_a_sampled_loan_obeys_the_arithmetic_of_a_loan(drawn):
-    amount, term, r = drawn["loan_amount"], drawn["term"], drawn["interest_rate"] / 1200
-    np.testing.assert_allclose(
-        drawn["installment"], amount * r / (1 - (1 + r) ** -term), atol=0.00501
-    )
-    np.testing.assert_array_equal(drawn["grade"], drawn["sub_grade"] // 5)
-    assert 0.02 < (drawn["paid_late_fees"] > 0).mean() < 0.08
-    np.testing.assert_allclose(
-        drawn["paid_total"],
-        drawn["paid_principal"] + drawn["paid_interest"] + drawn["paid_late_fees"],
-        atol=1e-6,
-    )
-    written_off = drawn["loan_status"] == LABELS["loan_status"].index("Charged Off")
-    paid = drawn["loan_status"] == LABELS["loan_status"].index("Fully Paid")
-    assert written_off.any() and paid.any()
-    np.testing.assert_allclose(
-        drawn["paid_principal"] + drawn["balance"],
-        np.where(written_off, drawn["paid_principal"], amount),
-        atol=1e-6,
-    )
-    assert (drawn.loc[written_off | paid, "balance"] == 0).all() and (
-        drawn.loc[~(written_off | paid), "balance"] > 0
-    ).mean() > 0.99
-
-
-@pytest.mark.slow
-def test_a_sampled_table_is_one_that_the_checks_would_pass(drawn):
-    for column in COLUMNS:
-        if column in LABELS:
-            assert drawn[column].isin(range(len(LABELS[column]))).all()
-        else:
-            assert (
-                drawn[column].between(*RANGES[column]).all() and not np.signbit(drawn[column]).any()
-            )
-    assert drawn["term"].isin((36, 60)).all() and (drawn["loan_amount"] % 25 == 0).all()
-    for column in (
-        "emp_length",
-        "delinq_2y",
-        "total_credit_lines",
-        "earliest_credit_line",
-        "issue_month",
-        "public_records",
-    ):
-        assert (drawn[column] % 1 == 0).all()
-    data = arranged(drawn, kind="stand-in", of_rows=None, variant="")
-    assert data.source == "stand-in: 10,000 rows"
-
-
-def test_shares_and_distributions_are_the_fitted_tables(table, drawn):
-    # by the DKW bound 10,000 draws are .03 or more off with chance 2 exp(-2 * 10,000 * .03^2) =
-    # 3e-8; a bin adds .017
-    for column in COLUMNS:
-        assert stats.ks_2samp(table[column], drawn[column]).statistic < 0.05, column
-    for column in (
-        "homeownership",
-        "verified_income",
-        "application_type",
-        "initial_listing_status",
-        "term",
-    ):
-        want, got = (one[column].value_counts(normalize=True) for one in (table, drawn))
-        assert (want - got.reindex(want.index, fill_value=0)).abs().max() < 0.05
-    cells, ours = (
-        pd.crosstab(one["term"], one["application_type"], normalize=True) for one in (table, drawn)
-    )
-    np.testing.assert_allclose(ours, cells, atol=0.03)  # six standard errors of a share of 10,000
-    assert drawn["state"].nunique() == 4  # also the state of one row in a hundred
-
-
-def test_a_columns_distribution_does_not_depend_on_where_the_mixture_stands(fitted, drawn):
-    moved = fitted | {
-        "means": fitted["means"] + np.arange(fitted["means"].shape[1], dtype=np.float32) / 16
-    }
-    assert (
-        standin_tables.loans(moved, 10_000, np.random.default_rng(1)) == drawn
-    ).mean().min() > 0.95  # the rest: rounding
-
-
-def test_associations_are_kept(table, drawn):
-    # six standard errors of a difference of two correlations of 3,000 and 10,000 rows are .125
-    want, got = table.corr("spearman"), drawn.corr("spearman")
-    for one, other in (
-        ("interest_rate", "term"),
-        ("interest_rate", "application_type"),
-        ("interest_rate", "loan_amount"),
-        ("loan_amount", "issue_month"),
-        ("homeownership", "interest_rate"),
-    ):
-        assert abs(want.loc[one, other] - got.loc[one, other]) < 0.125
-    assert want.loc["interest_rate", "term"] > 0.25  # there is something to keep
-
-
-@pytest.mark.parametrize("column", ["interest_rate", "loan_amount"])
-def test_the_drift_over_the_file_is_kept(column, table, drawn):
-    """wu2020 gives each owner consecutive rows: the thirds of the stand-in differ as the thirds of
-    the file do."""
-    want, got = (
-        [part.mean() for part in np.array_split(one[column].to_numpy(), 3)]
-        for one in (table, drawn)
-    )
-    spread = table[column].std()
-    assert want[0] < want[1] < want[2] and (want[2] - want[0]) / spread > 0.5
-    # a third's mean has a standard error of .032 deviations in the table and .017 in the draw: .22
-    # is six of both
-    np.testing.assert_allclose(np.array(got) / spread, np.array(want) / spread, atol=0.22)
-
-
-@pytest.mark.slow
-def test_the_drift_over_the_months_is_kept_and_a_price_changed_by_a_hundredth_is_none(table):
-    month = table["issue_month"] - 133
-    coarse = (
-        table["interest_rate"] / 5
-    ).round() * 5 - 0.01 * month  # few prices, a little lower each month
-    for rate in (coarse, coarse + month):
-        changed = table.assign(interest_rate=rate)
-        got = standin_tables.loans(
-            fitting.fit(changed, np.random.default_rng(0)), 20_000, np.random.default_rng(1)
-        )
-        # six standard errors of a correlation of 20,000 rows are .042; ranks alone would make -.26
-        # of the hundredths
-        want = np.corrcoef(rate, month)[0, 1]
-        assert np.corrcoef(got["interest_rate"], got["issue_month"])[0, 1] == pytest.approx(
-            want, abs=0.1
-        )
-    assert want > 0.15
-
-
-@pytest.mark.slow
-def test_without_drift_the_thirds_are_alike():
-    flat = checked_table(as_openintro(invented(3_000)), "x.csv").table
-    got = standin_tables.loans(
-        fitting.fit(flat, np.random.default_rng(0)), 10_000, np.random.default_rng(1)
-    )
-    thirds = [part.mean() for part in np.array_split(got["interest_rate"].to_numpy(), 3)]
-    assert max(thirds) - min(thirds) < 0.3 * got["interest_rate"].std()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [60, 700])
-def test_few_rows_and_the_kaggle_layout_can_be_fitted_too(rows):
-    table = checked_table(as_kaggle(invented(rows)), "loan.csv").table
-    table = table.assign(application_type=0.0, issue_month=59.0)
-    got = standin_tables.loans(
-        fitting.fit(table, np.random.default_rng(0)), 500, np.random.default_rng(0)
-    )
-    assert (
-        len(got) == 500 and np.isfinite(got.to_numpy()).all() and (got["issue_month"] == 59).all()
-    )
-    assert (got["application_type"] == 0).all()
-
-
-@pytest.mark.slow
-def test_a_big_file_is_thinned_before_it_is_fitted(table, monkeypatch):
-    monkeypatch.setattr(fitting, "ROWS_FITTED", 1_600)
-    thinned, halved = (
-        fitting.fit(one, np.random.default_rng(0)) for one in (table, table.iloc[::2])
-    )
-    assert all((thinned[key] == halved[key]).all() for key in thinned)
-
-
 # the real development rows
 
 
@@ -882,10 +535,6 @@ def test_the_real_development_files_pass_the_checks():
         r = table["interest_rate"] / 1200
         annuity = table["loan_amount"] * r / (1 - (1 + r) ** -table["term"])
         assert (abs(annuity - table["installment"]) < 0.011).mean() > 0.99
-        got = standin_tables.loans(
-            fitting.fit(table, np.random.default_rng(0)), 2_000, np.random.default_rng(1)
-        )
-        assert abs(got["interest_rate"].mean() - table["interest_rate"].mean()) < 0.5
     for name, rate in (("loans_full_schema.csv", "interest_rate"), ("loan.csv", "int_rate")):
         rows = pd.read_csv(folder / name, low_memory=False)
         for choose in HONEST.values():

@@ -134,7 +134,7 @@ def given_away(table: pd.DataFrame, fitted: Arrays, seed: int) -> list[dict]:
     kinds = {"frauds": frauds, "genuine rows": np.sort(some)}
     return attack(
         lambda half, rng: fit(table.iloc[half], rng, fitted),
-        lambda own, asked: log_density(own, rows[asked], labels[asked[0]]),
+        lambda own, asked: log_density(own, rows[asked], int(labels[asked[0]])),
         len(table),
         kinds,
         seed,

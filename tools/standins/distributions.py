@@ -73,8 +73,8 @@ def atoms(values: np.ndarray, *, at_most: int = 200) -> np.ndarray:
     kept = rows_of_group >= ROWS_A_KNOT
     joined = np.maximum(np.cumsum(kept) - 1, 0)  # the bin that the rows of each group count for
     moments = []
-    for place in np.flatnonzero(kept):
-        own = group == place
+    for one in np.flatnonzero(kept):
+        own = group == one
         mean = np.average(levels[own], weights=counts[own])
         variance = np.average((levels[own] - mean) ** 2, weights=counts[own])
         moments.append([mean, np.sqrt(variance) if own.sum() > 1 else 0.0])

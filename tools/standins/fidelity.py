@@ -6,7 +6,6 @@ rows and trained and tested on sampled ones, and the gap is held against a bar.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,10 +19,11 @@ from sklearn.svm import LinearSVC
 
 from ppkit.collaboration import preparation
 from ppkit.datasets import Dataset, creditcard, lending, load, train_test
-from ppkit.datasets.dataset import subset
+from ppkit.datasets.dataset import Parts, subset
 
 Measure = Callable[[np.ndarray], float]  # of what each test row counts, (N,)
 Measures = dict[str, Measure]
+Halves = Parts[Dataset]  # rows to learn from and rows to test on
 Learn = Callable[[Dataset], Callable[[Dataset], Measures]]  # from training rows, then test rows
 
 DRAWS, TIMES = 200, 5  # of the bootstrap; of the stand-in
@@ -62,13 +62,6 @@ BARS = {
 }
 TRANSFERRED = ("fraud,", "distress", "R² of the rate")  # how measures begin that are also taken
 TRANSFER = ", trained on the stand-in, tested on real"  # so
-
-
-class Halves(NamedTuple):
-    """Rows to learn from and rows to test on."""
-
-    train: Dataset
-    test: Dataset
 
 
 def measured(name: str) -> list[dict]:

@@ -58,8 +58,8 @@ def simulate(n_accounts: int, rng: Generator) -> Population:
         size = min(ACCOUNTS_AT_A_TIME, n_accounts - first)
         parts.append(population_given_class(rng.random(size) < FRAUD_ACCOUNTS, rng))
         parts[-1].rows["who"] += first
-    accounts, rows = zip(*parts, strict=True)
-    return Population(joined(accounts), joined(rows))
+    accounts = joined([part.accounts for part in parts])
+    return Population(accounts, joined([part.rows for part in parts]))
 
 
 def select(population: Population, keep: np.ndarray) -> Population:

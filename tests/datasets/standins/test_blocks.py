@@ -12,7 +12,6 @@ from ppkit import datasets
 from ppkit.datasets import creditcard, lending, standins
 from ppkit.datasets.standins import blocks
 from ppkit.datasets.standins import creditcard as of_cards
-from ppkit.datasets.standins.distributions import draw_mixture, looked_up, mixture_cdfs
 
 TABLES = {"creditcard": standin_tables.cards, "lending": standin_tables.loans}
 WHOLE = {"creditcard": standin_tables.whole_cards, "lending": standin_tables.whole_loans}
@@ -115,40 +114,6 @@ def test_rows_drawn_by_blocks_have_the_law_of_rows_drawn_at_once(name, monkeypat
         fewest = min(map(len, pair))
         assert 4 * m * np.exp(-fewest * e**2 / 2) < 5e-7
         assert distance < e + 0.0013
-
-
-@pytest.mark.parametrize("name", ["creditcard_0", "creditcard_1", "lending"])
-def test_a_table_of_a_distribution_is_the_sum_over_the_components(name):
-    """Within 4e-4, and a chance that is small is off by a tenth of itself at most."""
-    data, _, label = name.partition("_")
-    suffix = f"_{label}" if label else ""
-    kept = standins.parameters(data)
-    mixture = {key: kept[key + suffix].astype(float) for key in of_cards.MIXTURE}
-    z = draw_mixture(mixture, 5_000, np.random.default_rng(2))
-    tables = mixture_cdfs(mixture)
-    below = np.array([looked_up(own, table) for own, table in zip(z, tables, strict=True)])
-    exact = standin_tables.exact_cdfs(mixture, z.T).T
-    np.testing.assert_allclose(below, exact, atol=4e-4)
-    rare = exact < 0.01
-    np.testing.assert_allclose(below[rare], exact[rare], rtol=0.1)
-    rare = exact > 0.99
-    np.testing.assert_allclose(1 - below[rare], 1 - exact[rare], rtol=0.1)
-
-
-def test_components_come_as_often_as_they_weigh_and_where_they_are():
-    mixture = {
-        "weights": np.array([2.0, 6.0]),
-        "means": np.array([[-50.0, 0.0], [50.0, 10.0]]),
-        "factors": np.array([[[1.0, 0.0], [0.8, 0.6]], [[2.0, 0.0], [0.0, 1.0]]]),
-    }
-    first, second = draw_mixture(mixture, 40_000, np.random.default_rng(0))
-    # of 40,000 a share of one quarter has a binomial spread of .0022: .015 off is below 1e-9
-    assert (first < 0).mean() == pytest.approx(0.25, abs=0.015)
-    low = first < 0
-    assert np.corrcoef(first[low], second[low])[0, 1] == pytest.approx(0.8, abs=0.03)
-    # six standard errors of the mean of 30,000: .07 and .035
-    assert first[~low].mean() == pytest.approx(50, abs=0.07)
-    assert second[~low].mean() == pytest.approx(10, abs=0.035)
 
 
 # memory

@@ -3,6 +3,7 @@
 import hashlib
 
 import invented_loans
+import numpy as np
 import pytest
 
 from ppkit import datasets, project
@@ -99,3 +100,10 @@ def test_only_the_file_that_was_fitted_measures_again(workshop, monkeypatch, cap
     assert (
         "loans_full_schema.csv (or .csv.gz, .zip, .parquet) is missing" in capsys.readouterr().err
     )
+
+
+def test_what_cannot_be_shipped_is_not_packed():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="parameters take .* bytes, expected at most 300,000"):
+        fitting.packed({"rows": rng.normal(size=100_000)})
+    assert fitting.packed({"a": np.arange(3)}) == fitting.packed({"a": np.arange(3)})
