@@ -82,7 +82,7 @@ def _scores(values: np.ndarray, ties: np.ndarray) -> np.ndarray:
 
 
 def _levels(
-    Z: np.ndarray, table: pd.DataFrame, lives: dict, ages: np.ndarray, low: np.ndarray
+    Z: np.ndarray, table: pd.DataFrame, lives: Arrays, ages: np.ndarray, low: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ridge regression of scores on years, industries, ages and distress: coefficients, distress's
     own, what is left.

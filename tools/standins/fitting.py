@@ -18,7 +18,6 @@ from ppkit.writing import write_whole
 from . import creditcard, distress, fidelity, lending
 
 SEED = 2018
-LARGEST = 300_000  # bytes of parameters a data set
 FITS = {"creditcard": creditcard.fit, "distress": distress.fit, "lending": lending.fit}
 BLOCKS = ("lost", "fidelity")  # of a data card, each with a template here
 TEMPLATES = Environment(
@@ -104,14 +103,9 @@ def rounded(rows: list[dict]) -> list[dict]:
 
 
 def packed(fitted: Arrays) -> bytes:
-    """The bytes of a parameters' file: the same arrays give the same bytes.
-
-    ValueError if they are more than LARGEST.
-    """
+    """The bytes of a parameters' file: the same arrays give the same bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **fitted)
-    if buffer.tell() > LARGEST:
-        raise ValueError(f"parameters take {buffer.tell():,} bytes, expected at most {LARGEST:,}")
     return buffer.getvalue()
 
 

@@ -68,7 +68,7 @@ def draw_lives(parameters: Arrays, rows: int, rng: Generator) -> SimpleNamespace
     )
 
 
-def _seen(parameters: dict, last: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
+def _seen(parameters: Arrays, last: np.ndarray, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
     """x82 - Time, and number of years, of companies with these last years: from the first on the
     exchange, or the first of all.
     """
@@ -90,7 +90,7 @@ def _in_file(listed: np.ndarray, correlation: float, rng: Generator) -> np.ndarr
     return np.argsort(weight * age + np.sqrt(1 - weight**2) * rng.standard_normal(len(listed)))
 
 
-def _industry(parameters: dict, distressed: np.ndarray, rng: Generator) -> np.ndarray:
+def _industry(parameters: Arrays, distressed: np.ndarray, rng: Generator) -> np.ndarray:
     groups, industry = parameters["lives_groups"], np.empty(len(distressed), np.int64)
     healthy = parameters["lives_shares"]
     for fate, shares in ((False, healthy), (True, healthy * parameters["lives_risks"])):
@@ -152,7 +152,7 @@ def sample(parameters: Arrays, rows: int, rng: Generator) -> pd.DataFrame:
     return pd.DataFrame(columns)[[*COLUMNS, "account"]]
 
 
-def panel(held: dict, lives: SimpleNamespace, rng: Generator) -> SimpleNamespace:
+def panel(held: Arrays, lives: SimpleNamespace, rng: Generator) -> SimpleNamespace:
     """Each company's last year by its class, then year by year backwards; levels are added.
 
     lives: of `draw_lives`.  Returns scores, rests (rows, 61), failed, company, year (rows,), and
@@ -186,7 +186,7 @@ def panel(held: dict, lives: SimpleNamespace, rng: Generator) -> SimpleNamespace
 
 
 def design(
-    parameters: dict, year: np.ndarray, industry: np.ndarray, ages: np.ndarray
+    parameters: Arrays, year: np.ndarray, industry: np.ndarray, ages: np.ndarray
 ) -> np.ndarray:
     """One-hot of year and of the industry's group, and the two ages: (rows, T + G + 2)."""
     years, group = parameters["lives_years"], parameters["lives_groups"][industry - 1]

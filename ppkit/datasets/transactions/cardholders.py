@@ -103,7 +103,7 @@ def _once_in_a_while(chance: float, n: int, rng: Generator) -> np.ndarray:
     return np.where(rng.random(n) < chance, rng.uniform(0, N_DAYS, n), np.inf)
 
 
-def own_rows(accounts: dict, rng: Generator) -> Columns:
+def own_rows(accounts: Columns, rng: Generator) -> Columns:
     """Every genuine transaction of every account, unsorted: who, when, where, how much."""
     outings = _outings(accounts, _trips(accounts, rng), rng)
     rows = joined([_purchases(accounts, outings, rng), _subscriptions(accounts, rng)])
@@ -133,7 +133,7 @@ def place_of_web(n: int, rng: Generator) -> np.ndarray:
     return N_CITIES - N_WEB + rng.choice(N_WEB, n, p=[0.4, 0.3, 0.2, 0.1])
 
 
-def usual_code(accounts: dict, who: np.ndarray, rng: Generator) -> np.ndarray:
+def usual_code(accounts: Columns, who: np.ndarray, rng: Generator) -> np.ndarray:
     """A merchant code for each of who, to the customer's taste."""
     draw = rng.random(len(who), dtype=np.float32)
     return (accounts["code_table"][who] < draw[:, None]).sum(axis=1)
@@ -148,7 +148,7 @@ def ranks(lengths: np.ndarray) -> np.ndarray:
     return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-def _trips(accounts: dict, rng: Generator) -> Columns:
+def _trips(accounts: Columns, rng: Generator) -> Columns:
     shape = (len(accounts["home"]), MAX_TRIPS)
     number = np.minimum(rng.poisson(1.1 * accounts["travel"]), MAX_TRIPS)
     taken = np.arange(MAX_TRIPS) < number[:, None]
@@ -161,7 +161,7 @@ def _trips(accounts: dict, rng: Generator) -> Columns:
     return {"start": start, "length": rng.uniform(2, 11, shape) * taken, "city": city}
 
 
-def _outings(accounts: dict, trips: dict, rng: Generator) -> Columns:
+def _outings(accounts: Columns, trips: Columns, rng: Generator) -> Columns:
     n = len(accounts["home"])
     who = np.repeat(np.arange(n), np.maximum(rng.poisson(MEAN_OUTINGS * accounts["pace"]), 1))
     shares = np.cumsum(_WEEKDAY[(np.arange(N_DAYS) + 1) % 7])
@@ -193,7 +193,7 @@ def _outings(accounts: dict, trips: dict, rng: Generator) -> Columns:
     return {"who": who[outing], "time": time, "city": city[outing], "away": away[outing]}
 
 
-def _purchases(accounts: dict, outings: dict, rng: Generator) -> Columns:
+def _purchases(accounts: Columns, outings: Columns, rng: Generator) -> Columns:
     places, who = world(), outings["who"]
     n = len(who)
     code = usual_code(accounts, who, rng)
@@ -220,7 +220,7 @@ def _purchases(accounts: dict, outings: dict, rng: Generator) -> Columns:
     }
 
 
-def _subscriptions(accounts: dict, rng: Generator) -> Columns:
+def _subscriptions(accounts: Columns, rng: Generator) -> Columns:
     owner = np.repeat(np.arange(len(accounts["home"])), accounts["subscriptions"])
     n, offered = len(owner), SCHEMA["subscribed"]
     code = rng.choice([CODE_INDEX[name] for name in offered], n, p=list(offered.values()))

@@ -23,14 +23,7 @@ HOUR = 3600
 _HOLIDAYS = (0, 20, 48, 146, 184)
 _MONTH_STARTS = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243])
 _SPAN = np.int64(1) << 26  # seconds an account may occupy; eight months are 2.1e7
-_WINDOWS = {
-    "10min": HOUR // 6,
-    "1h": HOUR,
-    "6h": 6 * HOUR,
-    "24h": DAY,
-    "7d": 7 * DAY,
-    "30d": 30 * DAY,
-}
+_WINDOWS = {"10min": 600, "1h": HOUR, "6h": 6 * HOUR, "24h": DAY, "7d": 7 * DAY, "30d": 30 * DAY}
 _NEVER = 400.0  # days, where there is no earlier row to count from
 _MICRO = 10**6  # logarithms are summed as whole millionths
 
@@ -104,7 +97,7 @@ def raw_attributes(population: Population, keep: np.ndarray) -> Columns:
     return raw | {name: raw[name].astype(np.float64) for name in NUMERIC}
 
 
-def _since_change(now: np.ndarray, accounts: dict, what: str, who: np.ndarray) -> np.ndarray:
+def _since_change(now: np.ndarray, accounts: Columns, what: str, who: np.ndarray) -> np.ndarray:
     again, first = accounts[f"{what}_changes_again"][who], accounts[f"{what}_changed"][who]
     return np.maximum(now - np.where(now >= again, again, first), 0.0)
 
@@ -165,7 +158,7 @@ def spending_patterns(population: Population) -> Columns:
     )
 
 
-def _against_last(rows: dict, past: History) -> Columns:
+def _against_last(rows: Columns, past: History) -> Columns:
     cents, log_cents, time, web = rows["cents"], _log_cents(rows), rows["time"], rows["web"]
     last, some = past.last, past.number > 0
     hours = (time - time[last]) / HOUR
@@ -220,7 +213,7 @@ def _velocities(population: Population, past: History, metres: np.ndarray) -> Co
     return out
 
 
-def _own_past(rows: dict, past: History, metres: np.ndarray) -> Columns:
+def _own_past(rows: Columns, past: History, metres: np.ndarray) -> Columns:
     n, time, cents, log_cents = past.number, rows["time"], rows["cents"], _log_cents(rows)
     log_metres = np.round(np.log1p(metres / 1000) * _MICRO).astype(np.int64)
     mean, deviation = _moments(past.total(cents), past.total(cents * cents), n)
@@ -244,7 +237,7 @@ def _own_past(rows: dict, past: History, metres: np.ndarray) -> Columns:
     }
 
 
-def _familiarity(rows: dict, past: History) -> Columns:
+def _familiarity(rows: Columns, past: History) -> Columns:
     places, time, code, log_cents = world(), rows["time"], rows["code"], _log_cents(rows)
     shop_before, shop_last = past.alike(rows["merchant"])
     code_before, code_last = past.alike(code)
@@ -264,7 +257,7 @@ def _familiarity(rows: dict, past: History) -> Columns:
     }
 
 
-def _log_cents(rows: dict) -> np.ndarray:
+def _log_cents(rows: Columns) -> np.ndarray:
     return np.round(np.log(rows["cents"]) * _MICRO).astype(np.int64)
 
 

@@ -54,7 +54,7 @@ KINDS = [Kind(**kind) for kind in _TABLE["kinds"]]
 WEIGHTS: dict[str, dict[str, float]] = _TABLE["codes"]
 
 
-def fraud_rows(accounts: dict, own: dict, rng: Generator) -> Columns:
+def fraud_rows(accounts: Columns, own: Columns, rng: Generator) -> Columns:
     """One episode for every account with has_fraud; where a kind needs a contact change, the
     account is altered.
 
@@ -98,7 +98,7 @@ def _start(kind: Kind, anchor: np.ndarray, peak: np.ndarray, rng: Generator) -> 
 
 
 def _episode(
-    kind: Kind, accounts: dict, victims: np.ndarray, start: np.ndarray, rng: Generator
+    kind: Kind, accounts: Columns, victims: np.ndarray, start: np.ndarray, rng: Generator
 ) -> Columns:
     places = world()
     length = 1 + rng.choice(len(kind.lengths), len(victims), p=kind.lengths)

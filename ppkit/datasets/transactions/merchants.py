@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from .schema import CATEGORICAL, MERCHANT_CODES
+from .schema import CATEGORICAL, MERCHANT_CODES, Columns
 
 N_HOME_CITIES, N_ABROAD, N_WEB = 150, 33, 4
 # the last four "cities" are web shops, three of them domestic
@@ -80,6 +80,6 @@ def merchant_number(city: np.ndarray, code: np.ndarray, shop: np.ndarray) -> np.
     return (city.astype(np.int32) * N_CODES + code) * SHOPS_PER_CODE + shop
 
 
-def usual_shop(accounts: dict, who: np.ndarray, code: np.ndarray) -> np.ndarray:
+def usual_shop(accounts: Columns, who: np.ndarray, code: np.ndarray) -> np.ndarray:
     """The shop of each code that an account goes to when it is loyal, in 0..SHOPS_PER_CODE - 1."""
     return (accounts["shop_key"][who] + 7 * code) % SHOPS_PER_CODE

@@ -73,7 +73,7 @@ def _sorted(rows: Columns) -> Columns:
     return {name: column[order] for name, column in rows.items()}
 
 
-def authorise(rows: dict, accounts: dict, rng: Generator) -> Columns:
+def authorise(rows: Columns, accounts: Columns, rng: Generator) -> Columns:
     """Draw the attributes of transactions that neither the calendar nor the merchant decides.
 
     rows: columns who, time, city, code, merchant, web, repeating, cents, kind, each (N,).

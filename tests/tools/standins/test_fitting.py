@@ -102,8 +102,5 @@ def test_only_the_file_that_was_fitted_measures_again(workshop, monkeypatch, cap
     )
 
 
-def test_what_cannot_be_shipped_is_not_packed():
-    rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="parameters take .* bytes, expected at most 300,000"):
-        fitting.packed({"rows": rng.normal(size=100_000)})
+def test_the_same_arrays_give_the_same_bytes():
     assert fitting.packed({"a": np.arange(3)}) == fitting.packed({"a": np.arange(3)})
