@@ -167,13 +167,12 @@ def attack(fit: Callable, log_density: Callable, n: int, kinds: Arrays, seed: in
 def _caught(kind: str, density: np.ndarray, inside: np.ndarray) -> dict:
     """density, inside: (fits, rows)."""
     score = np.empty_like(density)
-    for place in range(len(density)):
-        others, member = (np.delete(of, place, axis=0) for of in (density, inside))
-        means = [others.mean(axis=0, where=member == one) for one in (True, False)]
-        spread = (others - np.where(member, *means)).std(axis=0)
-        score[place] = (
-            (density[place] - means[1]) ** 2 - (density[place] - means[0]) ** 2
-        ) / spread**2
+    for place, seen in enumerate(density):
+        others, member = np.delete(density, place, axis=0), np.delete(inside, place, axis=0)
+        among = others.mean(axis=0, where=member)
+        absent = others.mean(axis=0, where=~member)
+        spread = (others - np.where(member, among, absent)).std(axis=0)
+        score[place] = ((seen - absent) ** 2 - (seen - among) ** 2) / spread**2
     caught = float((score[inside] > np.quantile(score[~inside], 1 - FALSE)).mean())
     rows = density.shape[1]
     interval = binomtest(round(caught * rows), rows).proportion_ci(0.95)

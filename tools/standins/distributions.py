@@ -173,28 +173,30 @@ def mixture(
     )
     if start is not None:
         factors = start["factors"] / scale[:, None]
-        model.set_params(
-            n_components=len(start["weights"]),
-            weights_init=start["weights"] / start["weights"].sum(),
-            means_init=start["means"] / scale,
-            precisions_init=np.linalg.inv(factors @ factors.transpose(0, 2, 1)),
-        )
+        precisions = np.linalg.inv(factors @ factors.transpose(0, 2, 1))
+        _go_on_from(model, start["weights"], start["means"] / scale, precisions)
     while True:
         with warnings.catch_warnings():  # what counts is measured later
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(Z / scale)
         kept = model.weights_ * len(Z) >= ROWS_A_KNOT
-        if kept.all() or model.n_components == 1:
+        if kept.all():
             break
         kept[np.argmax(model.weights_)] = True
-        model.set_params(
-            n_components=int(kept.sum()),
-            weights_init=model.weights_[kept] / model.weights_[kept].sum(),
-            means_init=model.means_[kept],
-            precisions_init=model.precisions_[kept],
-        )
+        _go_on_from(model, model.weights_[kept], model.means_[kept], model.precisions_[kept])
     return {
         "weights": model.weights_,
         "means": model.means_ * scale,
         "factors": scale[:, None] * np.linalg.cholesky(model.covariances_),
     }
+
+
+def _go_on_from(
+    model: GaussianMixture, weights: np.ndarray, means: np.ndarray, precisions: np.ndarray
+) -> None:
+    model.set_params(
+        n_components=len(weights),
+        weights_init=weights / weights.sum(),
+        means_init=means,
+        precisions_init=precisions,
+    )
