@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_continuous_are, solve_continuous_lyapunov
+from sklearn.utils.extmath import randomized_svd
 
-from ppkit.attacks.arrays import known_rows, matrix, views_of
+from ppkit.attacks.arrays import matrices, matrix
 from ppkit.refusals import must_be
 
-ROUNDED_16 = (
-    2**-16 / 12**0.5
-)  # standard deviation of what truncation to 16 fractional bits takes from a value
-_RIDGES = (0, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
-_WIDEST = 400  # columns that a span is first looked for in
+# standard deviation of what truncation to 16 fractional bits takes from a value
+ROUNDED_16 = 2**-16 / 12**0.5
+_RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
+_NO_RIDGE = 1e-13  # so that a matrix without full rank has an inverse
+_MOST_ALIKE = 60  # records of one category that are looked for
+_WIDEST = 400  # columns whose span is found by a full SVD
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,8 @@ class Recovered:
     expected_r2: the `r_squared` that the server itself expects, by leaving known records out one at
     a time (spread: theirs about their mean); where the views have directions that no known record
     has, at most the fraction of columns in which known records differ, and at most what is left if
-    each such direction varies twice as much as the largest known one.  None where it cannot check.
+    each such direction varies three times as much as the largest known one.  None where it cannot
+    check.
     why: "" where nothing stands in the way, else one sentence.
     exact: (N,) bool, the rows that come back exactly, up to the views' noise: their views are
     combinations of known ones, and the fit is exact on those; None where that was not looked for.
@@ -46,7 +51,7 @@ class Recovered:
     exact: np.ndarray | None = None
 
 
-def r_squared(X, guess) -> float:
+def r_squared(X: ArrayLike, guess: ArrayLike) -> float:
     """Share of the features' variance that a guess explains:
     1 - sum |X - guess|^2 / sum |X - mean|^2.
 
@@ -57,15 +62,12 @@ def r_squared(X, guess) -> float:
     0.5
     """
     X, guess = matrix("X", X), matrix("guess", guess)
-    if X.shape != guess.shape:
-        raise ValueError(f"X and guess must be of one shape, got {X.shape} and {guess.shape}")
-    spread = float(((X - X.mean(axis=0)) ** 2).sum())
-    if spread == 0:
-        raise ValueError("X must vary for a share of its variance to be explained, got equal rows")
-    return 1 - float(((X - guess) ** 2).sum()) / spread
+    return 1 - float(((X - guess) ** 2).sum() / ((X - X.mean(axis=0)) ** 2).sum())
 
 
-def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recovered:
+def reconstruct(
+    views: Sequence[ArrayLike], known: ArrayLike, X_known: ArrayLike, *, noise: float = 0.0
+) -> Recovered:
     """All records from the views of T steps and the features of m records.
 
     H = U S V^T;  Z = sqrt(N) U[:, :q];  A = argmin |Z_known A - X_known|^2 + m ridge |A|^2;
@@ -83,7 +85,7 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     ROUNDED_16 for 16 fractional bits.
     Returns Recovered; `why` says which directions are open: those that the views do not hold, and
     those that the known records do not have.
-    ValueError if shapes do not match, a value is not finite, or a row is named twice.
+    ValueError if a value is not finite.
     Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance
     where X is white.
 
@@ -93,34 +95,47 @@ def reconstruct(views: Sequence, known, X_known, *, noise: float = 0.0) -> Recov
     >>> got.rank, bool(np.abs(got.X - X).max() < 1e-9), got.exact.all(), got.why
     (6, True, np.True_, '')
     """
-    views, X_known = views_of(views), matrix("X_known", X_known)
-    known, (m, d) = known_rows(known, X_known, len(views[0])), X_known.shape
-    span = _span(views, d, noise)
+    views, X_known = matrices("views", views), matrix("X_known", X_known)
+    known, (m, d) = np.asarray(known, int), X_known.shape
+    span, width = _span(views, d, noise), views[0].shape[1]
     if span.rank == 0:
-        return Recovered(
-            None, 0, None, f"nothing in the views is larger than the noise of {noise:g}"
-        )
-    width = views[0].shape[1]
-    widths = sorted({min(q, span.rank) for q in range(width, d + width, width)})
-    least = _least_norm(span, known, X_known)
-    unchecked = noise == 0 and m == span.rank == d and least.n_open == 0  # as many as unknowns
-    A, loss = _fit(span.Z[known], X_known, widths)
-    X, exact = span.Z[:, : len(A)] @ A, None
-    if unchecked or least.fits or least.loss <= loss:
-        X, loss = least.X, least.loss
-        exact = least.within if least.fits or unchecked else None
-    return Recovered(
-        X,
-        span.rank,
-        None if unchecked else _expected(loss, X_known, least),
-        _open_directions(X_known, least, span.rank, len(views), width),
-        exact,
-    )
+        why = f"nothing in the views is larger than the noise of {noise:g}"
+        return Recovered(None, 0, None, why)
+    clear = span.clear()
+    seen = _directions(clear, clear.Z[known])
+    within = _within(clear, seen)
+    basis = np.linalg.qr(seen.T / clear.scale[:, None])[0]
+    of_noise = max(_NO_RIDGE, (clear.noise / clear.scale.min(initial=1.0)) ** 2)
+    careful = _fit(clear.Z @ basis, known, X_known, (of_noise,))
+    plain = _fit(clear.Z @ basis, known, X_known, (_NO_RIDGE,))._replace(loss=careful.loss)
+    confirmed = 0 < len(seen) < m and _exact(clear, basis, plain, X_known)
+    as_many_as_unknowns = noise == 0 and m == len(seen) == span.rank == d
+    n_open = clear.rank - len(seen)
+    fit = plain
+    if not (confirmed or as_many_as_unknowns):
+        widths = sorted({min(q, span.rank) for q in range(width, d + width, width)})
+        fits = [_fit(span.Z[:, :q], known, X_known, _RIDGES) for q in widths]
+        fit = min([plain, *fits], key=lambda fit: fit.loss)
+    expected = None if as_many_as_unknowns else _expected(fit.loss, X_known)
+    if expected is not None and confirmed and not within.all():
+        varied = float((np.ptp(X_known, axis=0) > 0).mean())
+        known_sizes = np.linalg.svd(X_known - X_known.mean(axis=0), compute_uv=False) ** 2
+        unknown = 3 * n_open * known_sizes.max() / known_sizes.sum()
+        expected = min(expected, varied, float(1 - unknown))
+    why = ""
+    if confirmed:
+        why = _unknown_directions(X_known, n_open, within)
+    elif span.rank < d:
+        why = _unseen_directions(span.rank, d, len(views), width)
+    elif len(seen) < span.rank:
+        why = f"{m} known records fix {len(seen)} of {d} directions"
+    exact = within if confirmed or as_many_as_unknowns else None
+    return Recovered(fit.X, span.rank, expected, why, exact)
 
 
 def inner_products(
-    views: Sequence,
-    gradients: Sequence,
+    views: Sequence[ArrayLike],
+    gradients: Sequence[ArrayLike],
     *,
     lr: float,
     n_features: int,
@@ -146,53 +161,36 @@ def inner_products(
     multiply X^T G with (equation 2: alpha / 2 for a summed loss).
     n_features: d, >= 1; X may have a lower rank.  noise_variance: of the holders' steps, >= 0
     (equation 2: alpha).  noise: as in `reconstruct`.
-    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products; X is None if all
-    steps together do not move theta in every direction that the views hold, or if the views' rank
-    is below d and the steps contradict a span of that rank. expected_r2 is None.
-    ValueError if shapes do not match, a value is not finite or a setting is out of range.
+    Returns Recovered with X = Z M^1/2, so that X X^T holds the inner products, as far as the views
+    hold X; X is None if all steps together do not move theta in every direction that the views
+    hold.  expected_r2 is None.
+    ValueError if a value is not finite or a setting is out of range.
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
-    views, gradients = views_of(views), views_of(gradients, "gradients")
-    n_steps, n_rows = len(views) - 1, len(views[0])
-    if (
-        n_steps < 1
-        or len(gradients) not in (n_steps, n_steps + 1)
-        or gradients[0].shape != views[0].shape
-    ):
-        raise ValueError(
-            "needs at least 2 views and a gradient of the same shape for each but the last, "
-            f"got {len(views)} of "
-            f"{views[0].shape} and {len(gradients)} of {gradients[0].shape}"
-        )
+    views, gradients = matrices("views", views), matrices("gradients", gradients)
     must_be("> 0", lr=lr)
     must_be(">= 0", noise_variance=noise_variance)
-    must_be("a whole number >= 1", n_features=n_features)
-    span, width = _span(views, n_features, noise), views[0].shape[1]
+    n_steps, n_rows = len(views) - 1, len(views[0])
+    span = _span(views, n_features, noise)
     Z, rank = span.Z, span.rank
     phi = [Z.T @ view / n_rows for view in views]
     D = np.hstack([after - before for before, after in zip(phi, phi[1:])])
     S = np.hstack([-lr * (Z.T @ gradient) for gradient in gradients[:n_steps]])
-    unseen = _unseen_directions(rank, n_features, n_steps + 1, width)
+    why = _unseen_directions(rank, n_features, len(views), views[0].shape[1])
     if noise_variance:
-        if (n_steps + 1) * width < n_features:
-            return Recovered(None, rank, None, unseen)
         blurred = 2 * noise**2 / n_rows * D.shape[1]  # what the views' own noise adds to D D^T
         M = _likeliest(D @ D.T - blurred * np.eye(rank), S @ S.T, noise_variance * D.shape[1])
     else:
-        moved = int(np.linalg.matrix_rank(S)) if S.any() else 0
+        moved = int(np.linalg.matrix_rank(S))
         if moved < rank:
-            why = f"{n_steps} steps move theta in {moved} of {rank} directions"
-            return Recovered(None, rank, None, unseen or why)
-        M = _symmetric(D, S)
-        rounding = 1e-6 * np.linalg.norm(D) + 3 * noise * (2 * D.size / n_rows) ** 0.5
-        if rank < n_features and np.linalg.norm(D - M @ S) > rounding:
-            return Recovered(None, rank, None, unseen)
+            why = why or f"{n_steps} steps move theta in {moved} of {rank} directions"
+            return Recovered(None, rank, None, why)
+        M = solve_continuous_lyapunov(S @ S.T, D @ S.T + S @ D.T)
     q, E = np.linalg.eigh((M + M.T) / 2)
-    why = f"X has rank {rank} of {n_features}, as far as views and steps tell" if unseen else ""
     return Recovered(Z @ (E * np.sqrt(np.maximum(q, 0))), rank, None, why)
 
 
-def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recovered:
+def whitened(views: Sequence[ArrayLike], *, n_features: int, noise: float = 0.0) -> Recovered:
     """X up to one rotation where its columns are uncorrelated, of variance 1, as principal
     components are: no step is needed.
 
@@ -201,23 +199,19 @@ def whitened(views: Sequence, *, n_features: int, noise: float = 0.0) -> Recover
     views, n_features, noise: as in `inner_products`.  Returns Recovered; X is None if the views'
     rank is below d.
     """
-    views = views_of(views)
-    must_be("a whole number >= 1", n_features=n_features)
+    views = matrices("views", views)
     span = _span(views, n_features, noise)
     why = _unseen_directions(span.rank, n_features, len(views), views[0].shape[1])
-    if why:
-        why += f", or X has rank {span.rank} and its columns are correlated"
     return Recovered(None if why else span.Z, span.rank, None, why)
 
 
 class Categories(NamedTuple):
-    """groups: sorted row numbers of each.  why: "" unless there is no group, else one sentence."""
+    """groups: sorted row numbers of each."""
 
     groups: list[np.ndarray]
-    why: str
 
 
-def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> Categories:
+def categories(views: Sequence[ArrayLike], *, noise: float = 0.0) -> Categories:
     """Records that share a category, where X has one-hot columns: no known record, no step.
 
     P = Z Z^T / N, Z^T Z = N I a basis of the views' columns, centred.  A one-hot column of m
@@ -227,7 +221,7 @@ def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> Catego
     half of what is outside of any column of chance, 1 - r / (N - 1) of its square for r directions.
 
     views: as in `inner_products`; one will do if it is as wide as X's rank, and a narrower one
-    finds less.  noise: as there.  most: records of a category at most, >= 2.
+    finds less.  noise: as there.  Groups of more than 60 records are not looked for.
     Returns Categories.  Which category it is, nothing tells, nor whether a group is the union of
     several.  Records that are near each other in columns of numbers only are no group; in views
     narrower than X's rank a few such may pass.
@@ -238,25 +232,18 @@ def categories(views: Sequence, *, noise: float = 0.0, most: int = 60) -> Catego
     >>> [group.tolist() for group in categories([X @ rng.standard_normal((4, 9))]).groups]
     [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
     """
-    views = views_of(views)
+    views = matrices("views", views)
     n = len(views[0])
-    must_be("a whole number >= 2", most=most)
     Z = _span([view - view.mean(axis=0) for view in views], n, noise).Z
-    r = Z.shape[1]
-    if not 0 < r < n - 1:
-        return Categories([], f"the views hold {r} of {n - 1} directions in which {n} records vary")
+    by_chance = 1 - Z.shape[1] / (n - 1)
     P = Z @ Z.T / n
     np.fill_diagonal(P, -np.inf)
-    nearest = np.argsort(-P, axis=1)[:, : min(most, n - 1)]
+    nearest = np.argsort(-P, axis=1)[:, : min(_MOST_ALIKE, n - 1)]
     values = np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
     ends = 1 + np.argmax(values[:, :-1] - values[:, 1:], axis=1)
     named = Counter(tuple(sorted((i, *nearest[i, : ends[i]]))) for i in range(n))
     alike = [np.array(group) for group, times in named.items() if times == len(group)]
-    groups = [group for group in alike if _outside(Z, group) < (1 - r / (n - 1)) / 2]
-    if groups:
-        return Categories(groups, "")
-    near = f"{len(alike)} groups of records are near each other, " if alike else ""
-    return Categories([], near + f"no column of 0 and 1 was found in {r} directions of the views")
+    return Categories([group for group in alike if _outside(Z, group) < by_chance / 2])
 
 
 def _outside(Z: np.ndarray, group: np.ndarray) -> float:
@@ -280,165 +267,98 @@ class _Span:
     def rank(self) -> int:
         return self.Z.shape[1]
 
+    def clear(self) -> "_Span":
+        """The directions that noise hardly touches."""
+        some = self.scale > 100 * self.noise
+        return _Span(self.Z[:, some], self.scale[some], self.noise)
+
 
 def _span(views: list[np.ndarray], most: int, noise: float) -> _Span:
     """The directions of the views above noise, at most `most`."""
     must_be(">= 0", noise=noise)
-    n_rows, width = views[0].shape
-    kept = views[:: -(-len(views) * width // _WIDEST)]
-    U, sizes, _ = np.linalg.svd(np.hstack(kept), full_matrices=False)
-    columns = width * len(kept)
-    if len(kept) < len(views):  # subspace iteration brings the other views in
-        H, columns = np.hstack(views), width * len(views)
-        U = U[:, : most + width]
-        for _ in range(2):
-            U = np.linalg.qr(H @ (H.T @ U))[0]
-        inner, sizes, _ = np.linalg.svd(U.T @ H, full_matrices=False)
-        U = U @ inner
+    H = np.hstack(views)
+    n_rows, n_columns = H.shape
+    if n_columns > _WIDEST:
+        U, sizes, _ = randomized_svd(H, most + views[0].shape[1], random_state=0)
+    else:
+        U, sizes, _ = np.linalg.svd(H, full_matrices=False)
     noise = max(noise, 2 * np.finfo(float).eps * sizes[0] / n_rows**0.5)
-    rank = min(most, int((sizes > noise * (n_rows**0.5 + columns**0.5)).sum()))
+    rank = min(most, int((sizes > noise * (n_rows**0.5 + n_columns**0.5)).sum()))
     return _Span(U[:, :rank] * n_rows**0.5, sizes[:rank] / n_rows**0.5, noise)
-
-
-@dataclass(frozen=True, eq=False)
-class _LeastNorm:
-    """The fit of least norm on all that the known records' views hold.
-
-    X: (N, d).  loss: summed squares over known records, each left out.  energies (k,): variance
-    that the directions of known rows add to X, at their size.  n_open: directions of the views
-    that no known row has.  fits: whether the known records, more than the rank, are fitted exactly,
-    up to noise.  within: (N,) bool, the rows whose views are combinations of known ones."""
-
-    X: np.ndarray
-    loss: float
-    energies: np.ndarray
-    n_open: int
-    fits: bool
-    within: np.ndarray
-
-
-def _least_norm(span: _Span, known: np.ndarray, X_known: np.ndarray) -> _LeastNorm:
-    """Which directions the known rows have is seen in the views' own scale, where noise is alike in
-    all; directions near it are left out; the norm is that of Z.  Where the span holds a constant,
-    as that of one-hot columns does, all is taken from the known rows' mean.  A row that alone holds
-    a direction, free_i = 0, is predicted from what is left of it: the error is q_i A / |q_i|^2,
-    q_i = u_i / s, A = (u / s)^T X_known."""
-    clear = span.scale > 100 * span.noise
-    none = np.zeros(len(span.Z), bool)
-    if not clear.any():
-        return _LeastNorm(0 * span.Z, np.inf, np.zeros(0), 0, False, none)
-    span = _Span(span.Z[:, clear], span.scale[clear], span.noise)
-    m, constant = len(known), float((span.Z.mean(axis=0) ** 2).sum()) > 0.99
-    center = constant * span.Z[known].mean(axis=0)
-    middle = constant * X_known.mean(axis=0)
-    Z, X = span.Z - center, X_known - middle
-    of_known = _directions(span, Z[known])
-    if len(of_known) == 0:
-        return _LeastNorm(0 * span.Z, np.inf, np.zeros(0), 0, False, none)
-    basis = np.linalg.qr(of_known.T / span.scale[:, None])[0]
-    inner = Z @ basis
-    U, sizes, Vt = np.linalg.svd(inner[known], full_matrices=False)
-    q = U / sizes
-    left = X - U @ (U.T @ X)
-    free = 1 - constant / m - (U**2).sum(axis=1)
-    spare = free > max(1e-9, 1e3 * (span.noise / span.scale.min(initial=1.0)) ** 2)
-    errors = np.empty_like(left)
-    errors[spare] = left[spare] / free[spare, None]
-    errors[~spare] = q[~spare] @ (q.T @ X) / (q[~spare] ** 2).sum(axis=1)[:, None]
-    A = Vt.T @ (q.T @ X)
-    outside = (Z - inner @ basis.T) * span.scale
-    blurred = _rms(span.noise / span.scale[:, None] * (basis @ A)) * span.rank**0.5
-    exact = _rms(left) <= 1e-8 * _rms(X_known) + 3 * blurred and blurred <= 0.01 * _rms(X)
-    near = (5 * span.noise * span.rank**0.5) ** 2 + 1e-16 * ((Z * span.scale) ** 2).sum(axis=1)
-    within = (outside**2).sum(axis=1) <= near
-    return _LeastNorm(
-        middle + inner @ A,
-        float((errors**2).sum()),
-        np.linalg.svd(A, compute_uv=False) ** 2,
-        0 if within.all() else len(_directions(span, outside / span.scale)),
-        bool(spare.any() and exact),
-        within,
-    )
 
 
 def _directions(span: _Span, Z: np.ndarray) -> np.ndarray:
     """The directions of some rows in the views' scale, one a line, those above noise."""
     _, sizes, Vt = np.linalg.svd(Z * span.scale, full_matrices=False)
-    rounding = 1e3 * np.finfo(float).eps * span.scale[0] * len(span.Z) ** 0.5
+    rounding = 1e3 * np.finfo(float).eps * span.scale.max(initial=0.0) * len(span.Z) ** 0.5
     return Vt[sizes > max(span.noise * (len(Z) ** 0.5 + span.rank**0.5), rounding)]
 
 
+def _within(span: _Span, seen: np.ndarray) -> np.ndarray:
+    """(N,) bool, the rows whose views are combinations of such directions, up to noise."""
+    H = span.Z * span.scale
+    outside = H - H @ seen.T @ seen
+    near = (5 * span.noise * span.rank**0.5) ** 2 + 1e-16 * (H**2).sum(axis=1)
+    return (outside**2).sum(axis=1) <= near
+
+
+class _Fit(NamedTuple):
+    """X: (N, d), by A from the columns of Z.  loss: summed squares over known records, each
+    predicted from the others.  left: what the known records' own fit leaves of them."""
+
+    X: np.ndarray
+    A: np.ndarray
+    loss: float
+    left: np.ndarray
+
+
+def _fit(Z: np.ndarray, known: np.ndarray, X_known: np.ndarray, ridges: Sequence[float]) -> _Fit:
+    """The ridge regression of X on Z that predicts left-out known records best."""
+    U, sizes, Vt = np.linalg.svd(Z[known], full_matrices=False)
+    fits = []
+    for ridge in ridges:
+        damped = sizes**2 + len(known) * ridge
+        shrunk = sizes**2 / damped
+        left = X_known - (U * shrunk) @ (U.T @ X_known)
+        free = np.maximum(1 - (U**2) @ shrunk, 1e-12)
+        A = (Vt.T * (sizes / damped)) @ (U.T @ X_known)
+        fits.append(_Fit(Z @ A, A, float(((left / free[:, None]) ** 2).sum()), left))
+    return min(fits, key=lambda fit: fit.loss)
+
+
+def _exact(span: _Span, basis: np.ndarray, fit: _Fit, X_known: np.ndarray) -> bool:
+    """Whether the known records are fitted exactly, up to what noise does to the fit."""
+    of_noise = span.noise / span.scale[:, None] * (basis @ fit.A)
+    blurred = _rms(of_noise) * span.rank**0.5
+    limit = 1e-8 * _rms(X_known) + 3 * blurred
+    return _rms(fit.left) <= limit and blurred <= 0.01 * _rms(X_known)
+
+
 def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt((values**2).mean())) if values.size else 0.0
+    return float(np.sqrt(np.mean(values**2)))
 
 
-def _fit(Z: np.ndarray, X: np.ndarray, widths: list[int]) -> tuple[np.ndarray, float]:
-    """The ridge regression of X on the first columns of Z that predicts left-out rows best, and the
-    summed squares that they are missed by."""
-    m, best = len(Z), (np.inf, None)
-    for q in widths:
-        U, sizes, Vt = np.linalg.svd(Z[:, :q], full_matrices=False)
-        for ridge in _RIDGES:
-            if ridge == 0 and (m <= q or sizes[-1] < 1e-12 * sizes[0]):
-                continue
-            shrunk = sizes**2 / (sizes**2 + m * ridge)
-            free = 1 - (U**2) @ shrunk
-            left = (X - (U * shrunk) @ (U.T @ X)) / np.maximum(free, 1e-12)[:, None]
-            loss = float((left**2).sum())
-            if loss < best[0]:
-                best = (loss, (Vt.T * (shrunk / sizes)) @ (U.T @ X))
-    return best[1], best[0]
-
-
-def _expected(loss: float, X_known: np.ndarray, fit: _LeastNorm) -> float | None:
+def _expected(loss: float, X_known: np.ndarray) -> float | None:
     spread = float(((X_known - X_known.mean(axis=0)) ** 2).sum())
-    m = len(X_known)
-    if m < 2 or spread == 0:
-        return None
-    if fit.n_open == 0:
-        return 1 - loss / spread
-    varied = float((np.ptp(X_known, axis=0) > 0).mean())
-    unknown = 2 * fit.n_open * float(fit.energies.max(initial=0.0)) if fit.fits else 0.0
-    return min(1 - loss / spread, varied, 1 - m * unknown / spread)
-
-
-def _symmetric(D: np.ndarray, S: np.ndarray) -> np.ndarray:
-    q, E = np.linalg.eigh(S @ S.T)
-    q = np.maximum(q, 0)
-    return E @ ((E.T @ (D @ S.T + S @ D.T) @ E) / (q[:, None] + q[None])) @ E.T
+    return 1 - loss / spread if spread else None
 
 
 def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:
-    """The positive root of M Q M + n M = P, n > 0,
-    with sqrt(k + n^2/4) - n/2 = k / (sqrt(k + n^2/4) + n/2); Q may be singular."""
+    """The positive root of M Q M + n M = P, n > 0, a Riccati equation; Q may be singular."""
     q, E = np.linalg.eigh(Q)
-    root = np.sqrt(np.maximum(q, q.max() * 1e-14 if q.max() else 0))
-    if not root.any():
-        return P / n
-    R = E * np.where(root > 0, root, 1)
-    k, F = np.linalg.eigh(R.T @ P @ R)
-    k = np.maximum(k, 0)
-    back = (E / np.where(root > 0, root, 1)) @ F
-    return (back * (k / (np.sqrt(k + n * n / 4) + n / 2))) @ back.T
+    root = E * np.sqrt(np.maximum(q, 0))
+    return solve_continuous_are(-n / 2 * np.eye(len(Q)), root, P, np.eye(len(Q)))
 
 
-def _open_directions(
-    X_known: np.ndarray, fit: _LeastNorm, rank: int, n_steps: int, width: int
-) -> str:
-    """What `reconstruct` says, of views of that rank."""
-    m, d = X_known.shape
-    unseen = _unseen_directions(rank, d, n_steps, width)
-    of_known = int(np.linalg.matrix_rank(X_known))
-    if unseen and (of_known > rank or not fit.fits):
-        return unseen
-    if fit.n_open and not fit.fits:
-        return f"{m} known records fix {rank - fit.n_open} of {d} directions"
-    if fit.n_open:
+def _unknown_directions(X_known: np.ndarray, n_open: int, within: np.ndarray) -> str:
+    """What stands in the way of a fit that is exact for the known records."""
+    of_known, d = int(np.linalg.matrix_rank(X_known)), X_known.shape[1]
+    if n_open:
         return (
-            f"the known rows have rank {of_known} of {d}, and {fit.n_open} directions of the views "
-            f"have no known row: {int(fit.within.sum())} of {len(fit.within)} rows are exact"
+            f"the known rows have rank {of_known} of {d}, and {n_open} directions of the views "
+            f"have no known row: {int(within.sum())} of {len(within)} rows are exact"
         )
-    if unseen:
+    if of_known < d:
         return (
             f"the known rows have rank {of_known} of {d}, and so have the views: "
             "every row is a combination of known ones"
@@ -449,11 +369,7 @@ def _open_directions(
 def _unseen_directions(rank: int, d: int, n_steps: int, width: int) -> str:
     if rank >= d:
         return ""
-    why = "too few steps"
-    if rank < n_steps * width:
-        why = (
-            "either theta has moved too little, or the columns depend on each other, "
-            "as one-hot columns do"
-        )
-    seen = f"{n_steps} views of width {width} hold {rank} of {d} directions"
-    return f"{seen} above rounding and noise: {why}"
+    return (
+        f"{n_steps} views of width {width} hold {rank} of {d} directions above rounding and noise: "
+        "theta has moved too little, or the columns depend on each other, as one-hot columns do"
+    )

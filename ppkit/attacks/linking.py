@@ -7,14 +7,15 @@ at; a wrong link shows, because the equations of two different records contradic
 Nothing is told about order: position alone links.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ppkit.attacks.arrays import known_rows, matrix, views_of
-from ppkit.attacks.features import Recovered
+from ppkit.attacks.arrays import matrices, matrix
 
 _ROUNDS = 3  # of matching and of fitting the move that most records share
 
@@ -24,14 +25,13 @@ class Linked:
     """positions: T arrays (N,): where in views[t] the record stands that is row i of views[0]; a
     guess for every row.
     sure: (N,) bool, whether in every matching the two were each other's nearest: what the server
-    itself can go by.  why: "" unless none is sure, then one sentence."""
+    itself can go by."""
 
     positions: list[np.ndarray]
     sure: np.ndarray
-    why: str
 
 
-def follow(views: Sequence) -> Linked:
+def follow(views: Sequence[ArrayLike]) -> Linked:
     """Link the rows of views that come in secret orders, from one view to the next, by nearest
     neighbours.
 
@@ -40,16 +40,16 @@ def follow(views: Sequence) -> Linked:
     three times.
     views: T arrays (N, width), each the same records in another order; an epoch's batches one below
     the other.
-    Returns Linked.  ValueError if shapes do not match or a value is not finite.
+    Returns Linked.  ValueError if a value is not finite.
 
     >>> points = np.array([[0.0, 1.0], [4.0, 2.0], [1.0, 9.0], [7.0, 7.0]])
     >>> follow([points, points[[2, 0, 3, 1]] + 0.1]).positions[1].tolist()
     [1, 3, 0, 2]
     """
-    views = views_of(views)
-    here, positions, sure = views[0], [np.arange(len(views[0]))], np.ones(len(views[0]), bool)
-    for view in views[1:]:
-        scale = np.maximum(view.std(axis=0), np.finfo(float).tiny)
+    here, *later = matrices("views", views)
+    positions, sure = [np.arange(len(here))], np.ones(len(here), bool)
+    for view in later:
+        scale = view.std(axis=0)
         there, moved = cKDTree(view / scale), here
         for _ in range(_ROUNDS):
             nearest = there.query(moved / scale)[1]
@@ -62,24 +62,31 @@ def follow(views: Sequence) -> Linked:
         positions.append(nearest)
         sure &= both
         here = view[nearest]
-    why = "in no link of all views were the two rows each other's nearest: records move too far"
-    return Linked(positions, sure, "" if sure.any() else why)
+    return Linked(positions, sure)
 
 
 @dataclass(frozen=True, eq=False)
-class Solved(Recovered):
-    """A Recovered; its expected_r2 takes all links for right, and counts how well the looks tell
-    directions apart.
+class Solved:
+    """X: (N, d), the features.
 
+    expected_r2: the `features.r_squared` that the server expects; it takes all links for right, and
+    counts how well the looks tell directions apart.
     consistent: (N,) bool, whether what a record's equations leave over, in root mean square, is
     within five times what noise and the error of theta explain: the server trusts these links.
     """
 
-    consistent: np.ndarray | None = None
+    X: np.ndarray
+    expected_r2: float
+    consistent: np.ndarray
 
 
 def reconstruct_moved(
-    views: Sequence, batches: Sequence, known, X_known, *, noise: float = 0.0
+    views: Sequence[ArrayLike],
+    batches: Sequence[np.ndarray],
+    known: ArrayLike,
+    X_known: ArrayLike,
+    *,
+    noise: float,
 ) -> Solved:
     """All records, linked over T looks through weights that differ from batch to batch; the known
     records give the weights.
@@ -94,72 +101,40 @@ def reconstruct_moved(
     views: T arrays (N, width), row i the same record in each (or what `follow` makes of it).
     batches: T arrays (N,) of whole numbers: which batch of look t the record was in; each batch has
     a theta of its own.  known: (m,) rows; X_known: (m, d), standardised.
-    noise: of one entry of a view, as in `features.reconstruct`.
-    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used; rank is the
-    smallest number of directions (at most d) that a record's used looks can hold; X is None if no
-    look can be used.
-    ValueError if shapes do not match or a value is not finite.
+    noise: of one entry of a view, > 0, as in `features.reconstruct`.
+    Returns Solved. A look in a batch with fewer than d + d/3 known records is not used.
+    ValueError if a value is not finite, or no look can be used.
     """
-    views, X_known = views_of(views), matrix("X_known", X_known)
-    n_rows, width = views[0].shape
-    known = known_rows(known, X_known, n_rows)
-    d, batches = X_known.shape[1], [np.asarray(batch, int) for batch in batches]
-    if len(batches) != len(views) or any(batch.shape != (n_rows,) for batch in batches):
-        raise ValueError(
-            f"batches must be {len(views)} arrays of {n_rows} numbers, "
-            f"got {[batch.shape for batch in batches]}"
-        )
-    equations, looks = np.zeros((n_rows, d, d)), np.zeros(n_rows, int)
-    used, fewest = [], len(known)
+    views, X_known = matrices("views", views), matrix("X_known", X_known)
+    known, (n_rows, width) = np.asarray(known, int), views[0].shape
+    d = X_known.shape[1]
+    needed = d + math.ceil(d / 3)
+    equations, sides = np.zeros((n_rows, d, d)), np.zeros((n_rows, d))
+    looks, used, fewest = np.zeros(n_rows, int), [], len(known)
     for view, batch in zip(views, batches):
         for b in np.unique(batch):
             rows, mine = np.flatnonzero(batch == b), batch[known] == b
-            if mine.sum() < d + -(-d // 3):
+            if mine.sum() < needed:
                 continue
             theta = _trimmed(X_known[mine], view[known[mine]], noise)
-            used.append((rows, view, theta))
+            used.append((rows, view[rows], theta))
             fewest = min(fewest, int(mine.sum()))
             equations[rows] += theta @ theta.T
+            sides[rows] += view[rows] @ theta.T
             looks[rows] += 1
     if not used:
-        return Solved(
-            None,
-            0,
-            None,
-            f"no batch has {d + -(-d // 3)} known records, which its weights take to find",
-        )
+        raise ValueError(f"no batch has {needed} known records, which its weights take to find")
     spread = noise**2 * (1 + d / (fewest - d))
-    damped = max(spread, 1e-14 * float(np.trace(equations[looks.argmax()])) / d)
-    equations += damped * np.eye(d)
-    X = np.zeros((n_rows, d))
-    for _ in range(4):  # refined: normal equations square what rounding does
-        left = -spread * X
-        for rows, view, theta in used:
-            left[rows] += (view[rows] - X[rows] @ theta) @ theta.T
-        X = X + np.linalg.solve(equations, left[..., None])[..., 0]
-    squares, size = np.zeros(n_rows), 0.0
-    for rows, view, theta in used:
-        squares[rows] += ((view[rows] - X[rows] @ theta) ** 2).sum(axis=1)
-        size = max(size, float(np.abs(view[rows]).max()))
+    equations += spread * np.eye(d)
+    X = np.linalg.solve(equations, sides[..., None])[..., 0]
+    squares = np.zeros(n_rows)
+    for rows, seen, theta in used:
+        squares[rows] += ((seen - X[rows] @ theta) ** 2).sum(axis=1)
     misfit = np.sqrt(squares / np.maximum(looks * width, 1))
-    rank = min(d, int(looks.min()) * width)
-    why = (
-        f"records were looked at {looks.min()} times through known weights: "
-        f"{rank} of {d} directions"
-        if rank < d
-        else ""
-    )
-    expected = max(noise, 1e-8 * size) * np.sqrt(1 + (X**2).sum(axis=1) / fewest)
-    unknown = (
-        damped * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d
-    )  # variance left per feature, of 1
-    return Solved(
-        X,
-        rank,
-        1 - float(unknown.mean()),
-        why,
-        consistent=(misfit <= 5 * expected) & (looks * width > d),
-    )
+    expected = noise * np.sqrt(1 + (X**2).sum(axis=1) / fewest)
+    variance_left = spread * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d  # of 1
+    consistent = (misfit <= 5 * expected) & (looks * width > d)
+    return Solved(X, 1 - float(variance_left.mean()), consistent)
 
 
 def _trimmed(X: np.ndarray, H: np.ndarray, noise: float) -> np.ndarray:
@@ -169,9 +144,7 @@ def _trimmed(X: np.ndarray, H: np.ndarray, noise: float) -> np.ndarray:
     for _ in range(30):  # least absolute deviations: where to start from
         theta = np.linalg.lstsq(X * weights[:, None], H * weights[:, None], rcond=None)[0]
         left = np.linalg.norm(H - X @ theta, axis=1)
-        weights = 1 / np.sqrt(
-            np.maximum(left, 1e-6 * max(float(np.median(left)), np.finfo(float).tiny))
-        )
+        weights = 1 / np.sqrt(np.maximum(left, 1e-6 * np.median(left)))
     kept = left <= np.quantile(left, 0.75)
     for _ in range(5):
         theta = np.linalg.lstsq(X[kept], H[kept], rcond=None)[0]

@@ -5,10 +5,12 @@ The fourth is a smaller width of h1 and needs no code. All of them see arrays; a
 says who would have to do it among zhou2021's parties, where nobody but the server sees h1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit import accounting, mechanisms
@@ -48,11 +50,9 @@ class NoisyHidden(nn.Module):
         super().__init__()
         must_be("a finite number > 0", clip_bound=clip_bound)
         must_be("a finite number >= 0", noise_multiplier=noise_multiplier)
-        self.clip_bound, self.noise_multiplier, self._rng = (
-            float(clip_bound),
-            float(noise_multiplier),
-            rng,
-        )
+        self.clip_bound = clip_bound
+        self.noise_multiplier = noise_multiplier
+        self._rng = rng
 
     def forward(self, h1: torch.Tensor) -> torch.Tensor:
         norms = torch.linalg.vector_norm(h1, dim=1, keepdim=True)
@@ -62,7 +62,7 @@ class NoisyHidden(nn.Module):
 
 
 def noisy_rows(
-    X, *, clip_bound: float, noise_multiplier: float, rng: np.random.Generator
+    X: ArrayLike, *, clip_bound: float, noise_multiplier: float, rng: np.random.Generator
 ) -> np.ndarray:
     """A holder's own features, every row clipped and noised once, to be used in place of X from
     then on.
@@ -88,8 +88,6 @@ def noisy_rows(
     """
     must_be("a finite number > 0", clip_bound=clip_bound)
     X = np.asarray(X, np.float64)
-    if X.ndim != 2:
-        raise ValueError(f"X must be (records, features), got shape {X.shape}")
     clipped = X * (clip_bound / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), clip_bound))
     return mechanisms.gaussian(clipped, scale=noise_multiplier * clip_bound, rng=rng)
 
@@ -119,6 +117,15 @@ def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: in
     return accounting.get_epsilon_epochs(noise_multiplier, delta=delta, n_epochs=n_releases)
 
 
+class Guarded(Protocol):
+    """A network that is called with row numbers and gives h1 to its part `hidden`."""
+
+    hidden: nn.Module
+
+    def register_forward_pre_hook(self, hook: Callable[..., None]) -> object:
+        """Call the hook with the module and its arguments before each call, as torch does."""
+
+
 class Defender:
     """An attacker that trains along on h1, and whose gradient is turned round:
     h1 learns to tell him nothing.
@@ -142,40 +149,35 @@ class Defender:
 
     def __init__(self, width: int, *, strength: float, rng: torch.Generator):
         must_be("a finite number >= 0", strength=strength)
-        self.strength = float(strength)
+        self.strength = strength
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=torch.float64)
         self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
-    def attach(self, net: nn.Module, bits) -> None:
+    def attach(self, net: Guarded, bits: torch.Tensor) -> None:
         """Guard h1 in every call net(rows) with gradients from now on.
 
         net: any module that is called with row numbers and gives h1 to its part net.hidden.  bits:
         (N,) of the rows that it was prepared with, in {0, 1}.
         """
-        bits, rows = torch.as_tensor(bits), []
-        net.register_forward_pre_hook(lambda _, args: rows.__setitem__(slice(None), [args[0]]))
-        net.hidden.register_forward_pre_hook(
-            lambda _, args: self.guard(args[0], bits[rows[0]]) if torch.is_grad_enabled() else None
-        )
+        bits = torch.as_tensor(bits)
+        called_with: list[torch.Tensor] = []
 
-    def guard(self, h1: torch.Tensor, bits) -> None:
+        def note_rows(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+            called_with[:] = args
+
+        def guard_hidden(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+            if torch.is_grad_enabled():
+                self.guard(args[0], bits[called_with[0]])
+
+        net.register_forward_pre_hook(note_rows)
+        net.hidden.register_forward_pre_hook(guard_hidden)
+
+    def guard(self, h1: torch.Tensor, bits: torch.Tensor) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
 
         h1: (n, H), part of the graph of the loss that will be differentiated.
         bits: (n,) in {0, 1}, of these records.
-        ValueError if the rows do not match, or if no gradient flows through h1, for then nothing
-        would be guarded.
         """
-        bits = torch.as_tensor(bits)
-        if bits.shape != h1.shape[:1]:
-            raise ValueError(
-                f"bits must hold one a record of h1, got {tuple(bits.shape)} for {len(h1)} records"
-            )
-        if not h1.requires_grad:
-            raise ValueError(
-                "h1 is outside autograd (a copy for looking at?): "
-                "no gradient of it could be changed"
-            )
         seen = h1.detach()
         for _ in range(3):
             self._optimiser.zero_grad()
@@ -190,31 +192,21 @@ class Defender:
         return classification_loss(self._attacker((h1 - h1.mean(dim=0)) / spread), bits)
 
 
-def property_direction(X, bits) -> torch.Tensor:
+def property_direction(X: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     """The direction of feature space along which the property has its covariance with X;
     (F,) of length 1.
 
     c = mean over records of (x - mean x) s, over its length;
         s the bits, which need no centring where x has it
 
-    X: (N, F).  bits: (N,) in {0, 1}, both present.  ValueError if shapes do not match or c is 0.
+    X: (N, F).  bits: (N,) in {0, 1}, both present.
     Among holders: each needs its own part of c, N products with the property's bits, by one
     multiplication on shares (or the property's owner reveals the sums); aggregates over all
     records, without noise.
     """
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
-    if X.ndim != 2 or bits.shape != X.shape[:1]:
-        raise ValueError(
-            "X must be (records, features) with one bit a record, "
-            f"got {tuple(X.shape)} and {tuple(bits.shape)}"
-        )
-    c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
-    length = float(c.norm())
-    if not length > 0:
-        raise ValueError(
-            f"the property has no covariance with X: the direction's length is {length}"
-        )
-    return c / length
+    c = bits.to(X.dtype) @ (X - X.mean(dim=0))
+    return c / c.norm()
 
 
 @torch.no_grad()
@@ -228,7 +220,6 @@ def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
     direction: c, (F,) of length 1, F = sum F_i (`property_direction`).
     Use after every step: optimiser.register_step_post_hook(lambda *_: take_out(net.theta, c)),
     and once before the first.
-    ValueError if the sizes do not match or c is not of length 1.
     Guarantee: on the records that c came from, no linear classifier of h1 beats the constant one
     under any convex loss, also over the h1 of all epochs side by side (the means of both classes
     are equal; Belrose et al. 2023). None against others: the square of h1 may tell.
@@ -242,11 +233,6 @@ def take_out(theta: Sequence[torch.Tensor], direction: torch.Tensor) -> None:
             [0., 0.]])
     """
     sizes = [len(part) for part in theta]
-    if direction.shape != (sum(sizes),) or abs(float(direction.norm()) - 1) > 1e-4:
-        raise ValueError(
-            f"direction must be of length 1 with {' + '.join(map(str, sizes))} entries, got "
-            f"{tuple(direction.shape)} of length {float(direction.norm()):.3g}"
-        )
     pieces = direction.split(sizes)
     along = sum(piece.to(part.dtype) @ part for piece, part in zip(pieces, theta))
     for piece, part in zip(pieces, theta):

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.special import softmax
-
-from ppkit.attacks.arrays import matrix
 
 _NEIGHBOURS = 10  # of the cloud, for its density
 _ROUNDS = 20  # of expectation and maximisation
@@ -29,14 +28,19 @@ _FITS = 100.0  # squared deviations of the last look of a record, at most; chi-s
 
 
 class Tracked(NamedTuple):
-    """theta: (d, width), or None where it is lost.  why: "" or one sentence."""
+    """theta: (d, width), or None where it is lost."""
 
     theta: np.ndarray | None
-    why: str
 
 
 def track(
-    theta, view, X_known, *, spread: float, share: float, rng: np.random.Generator
+    theta: np.ndarray,
+    view: np.ndarray,
+    X_known: np.ndarray,
+    *,
+    spread: float,
+    share: float,
+    rng: np.random.Generator,
 ) -> Tracked:
     """The theta of a batch from that of the step before.
 
@@ -50,30 +54,31 @@ def track(
     share: of the known records in the batch, in (0, 1).
     Returns Tracked.  Guarantee: none; a theta that is returned puts at least d + 4 known records on
     rows of the view.
-    ValueError if shapes do not match.
     Source: ours; the registration is that of coherent point drift (Myronenko and Song 2010).
     """
-    view, known = matrix("view", view), matrix("X_known", X_known)
     d, width = theta.shape
-    if known.shape[1] != d or view.shape[1] != width:
-        raise ValueError(
-            f"theta {theta.shape} needs a view of width {width} and known records of {d} features, "
-            f"got {view.shape} and {known.shape}"
-        )
     cloud = cKDTree(view)
     far = cloud.query(view, _NEIGHBOURS + 1)[0][:, -1]
     ball = width / 2 * math.log(math.pi) - math.lgamma(width / 2 + 1)
     against = math.log(_NEIGHBOURS * (1 - share) / share) - ball - width * np.log(far)
     now, S = theta, spread**2 * np.eye(d)
     for _ in range(_ROUNDS):
-        weights, seen, at = _expected(known, now, S, view, against, spread=spread)
-        S = np.linalg.inv(np.eye(d) / spread**2 + (known.T * weights) @ known / spread**2)
-        now = S @ (theta + known.T @ seen) / spread**2
+        weights, seen, at = _expected(X_known, now, S, view, against, spread=spread)
+        S = np.linalg.inv(np.eye(d) + (X_known.T * weights) @ X_known) * spread**2
+        now = S @ (theta + X_known.T @ seen) / spread**2
     there = weights > 0.5
-    return _agreed(known[there], view[at[there]], known, cloud, rng)
+    return Tracked(_agreed(X_known[there], view[at[there]], X_known, cloud, rng))
 
 
-def _expected(known, theta, S, view, against, *, spread: float):
+def _expected(
+    known: np.ndarray,
+    theta: np.ndarray,
+    S: np.ndarray,
+    view: np.ndarray,
+    against: np.ndarray,
+    *,
+    spread: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of each known record the chance that it is in the view (m,), its mean there times that chance
     (m, width), and its likeliest row (m,).
 
@@ -83,20 +88,25 @@ def _expected(known, theta, S, view, against, *, spread: float):
     h1, width = known @ theta, view.shape[1]
     own = (h1**2).sum(axis=1, keepdims=True) / variance + width * np.log(2 * np.pi * variance)
     each = np.hstack([h1 / variance, -0.5 / variance, -own / 2, -np.ones_like(own)])
-    rows, found = np.vstack([view.T, (view**2).sum(axis=1), np.ones(len(view)), against]), []
+    rows = np.vstack([view.T, (view**2).sum(axis=1), np.ones(len(view)), against])
     rows = np.pad(rows, ((0, 0), (0, 1)))  # no row: log-odds of 0
+    chances, means, likeliest = [], [], []
     for part in np.array_split(each, range(_BLOCK, len(each), _BLOCK)):
         match = softmax(part @ rows, axis=1)[:, :-1]
-        found.append((match.sum(axis=1), match @ view, match.argmax(axis=1)))
-    return map(np.concatenate, zip(*found))
+        chances.append(match.sum(axis=1))
+        means.append(match @ view)
+        likeliest.append(match.argmax(axis=1))
+    return np.concatenate(chances), np.concatenate(means), np.concatenate(likeliest)
 
 
-def _agreed(x, h, known, cloud, rng) -> Tracked:
+def _agreed(
+    x: np.ndarray, h: np.ndarray, known: np.ndarray, cloud: cKDTree, rng: np.random.Generator
+) -> np.ndarray | None:
     """theta of the largest set of matches that agree, then of all known records that it puts on a
-    row of the cloud."""
+    row of the cloud; None where these are too few."""
     d, most = x.shape[1], np.zeros(len(x), bool)
     if len(x) < d + 4:
-        return _lost(len(x), d, "were found in the batch")
+        return None
     reach = _REACH * (1 + np.linalg.norm(x, axis=1))
     for _ in range(_TRIES):
         some = rng.choice(len(x), d + 1, replace=False)
@@ -105,36 +115,89 @@ def _agreed(x, h, known, cloud, rng) -> Tracked:
         most = agree if agree.sum() > most.sum() else most
         if most.mean() > 0.9:
             break
-    if most.sum() < d + 4:
-        return _lost(int(most.sum()), d, "agree with one theta")
-    theta = np.linalg.lstsq(x[most], h[most], rcond=None)[0]
-    for _ in range(3):
+    x, h = x[most], h[most]
+    for _ in range(4):
+        if len(x) < d + 4:
+            return None
+        theta = np.linalg.lstsq(x, h, rcond=None)[0]
         near, at = cloud.query(known @ theta)
         there = near < _REACH
-        if there.sum() < d + 4:
-            return _lost(int(there.sum()), d, "lie on a row of the batch under one theta")
-        theta = np.linalg.lstsq(known[there], cloud.data[at[there]], rcond=None)[0]
-    return Tracked(theta, "")
-
-
-def _lost(n: int, d: int, what: str) -> Tracked:
-    return Tracked(None, f"{n} known records {what}, and a theta takes {d + 4}")
+        x, h = known[there], cloud.data[at[there]]
+    return theta
 
 
 @dataclass(frozen=True, eq=False)
 class Rejoined:
     """Of each record that was searched: positions (m, T), the row in each epoch's views one below
-    the other; X (m, d), the features; sure (m,) bool, whether its last look fits to rounding; why:
-    "" unless none is sure, then one sentence."""
+    the other; X (m, d), the features; sure (m,) bool, whether its last look fits to rounding."""
 
     positions: np.ndarray
     X: np.ndarray
     sure: np.ndarray
-    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Beam:
+    """Hypotheses that went through the same batch in each epoch so far, so that one covariance S of
+    x serves all of them: of which record, log-likelihood, mean of x, rows so far, and the squared
+    deviation of the last look."""
+
+    S: np.ndarray
+    who: np.ndarray
+    score: np.ndarray
+    x: np.ndarray
+    rows: np.ndarray
+    off: np.ndarray
+
+    def only(self, some: np.ndarray) -> "_Beam":
+        """Some of them."""
+        return _Beam(
+            self.S, self.who[some], self.score[some], self.x[some], self.rows[some], self.off[some]
+        )
+
+    def continued(
+        self,
+        theta: np.ndarray,
+        view: np.ndarray,
+        first_row: int,
+        *,
+        noise: float,
+        nearest: int = 1,
+        own: np.ndarray | None = None,
+    ) -> "_Beam":
+        """Each hypothesis with each of the `nearest` rows of a batch, or with a row of its own, by
+        Kalman's update."""
+        cov = theta.T @ self.S @ theta + noise**2 * np.eye(theta.shape[1])
+        inverse = np.linalg.inv(cov)
+        gain, white = self.S @ theta @ inverse, np.linalg.cholesky(inverse)
+        guess = self.x @ theta
+        if own is None:
+            ranks = range(1, min(nearest, len(view)) + 1)
+            j = cKDTree(view @ white).query(guess @ white, ranks)[1]
+        else:
+            j = own[:, None]
+        surprise = view[j] - guess[:, None]
+        off = ((surprise @ white) ** 2).sum(axis=2).ravel()
+        k = j.shape[1]
+        left = self.S - gain @ cov @ gain.T
+        return _Beam(
+            (left + left.T) / 2,
+            self.who.repeat(k),
+            self.score.repeat(k) - 0.5 * off - 0.5 * np.linalg.slogdet(cov)[1],
+            self.x.repeat(k, axis=0) + (surprise @ gain.T).reshape(-1, len(theta)),
+            np.c_[self.rows.repeat(k, axis=0), first_row + j.ravel()],
+            off,
+        )
 
 
 def rejoin(
-    thetas: Sequence, views: Sequence, rows, *, noise: float, beams: int = 100, nearest: int = 12
+    thetas: Sequence[Sequence[np.ndarray]],
+    views: Sequence[Sequence[np.ndarray]],
+    rows: ArrayLike,
+    *,
+    noise: float,
+    beams: int = 100,
+    nearest: int = 12,
 ) -> Rejoined:
     """All looks at some records of the first epoch, through known thetas, and their features.
 
@@ -148,70 +211,49 @@ def rejoin(
     Returns Rejoined.  T width > d + width is needed for any to be sure.
     Source: ours.
     """
-    rows = np.asarray(rows, int)
-    d, width = thetas[0][0].shape
-    places = [np.r_[0, np.cumsum([len(view) for view in epoch])] for epoch in views]
-    first = np.searchsorted(places[0], rows, side="right") - 1
-    start = (np.arange(len(rows)), np.zeros(len(rows)), np.zeros((len(rows), d)))
-    paths = {(): (np.eye(d), *start, np.zeros((len(rows), 0), int), np.zeros(len(rows)))}
-    for e, (of_epoch, clouds) in enumerate(zip(thetas, views, strict=True)):
-        grown = []
-        for path, (S, who, score, x, at, _) in paths.items():
-            for b, (theta, view) in enumerate(zip(of_epoch, clouds, strict=True)):
-                mine = first[who] == b if e == 0 else np.ones(len(who), bool)
-                if not mine.any():
-                    continue
-                cov = theta.T @ S @ theta + noise**2 * np.eye(width)
-                gain, white = S @ theta @ np.linalg.inv(cov), np.linalg.cholesky(np.linalg.inv(cov))
-                guess = x[mine] @ theta
-                if e == 0:
-                    j = (rows[who[mine]] - places[0][b])[:, None]
-                    off = np.linalg.norm((view[j[:, 0]] - guess) @ white, axis=1)[:, None]
-                else:
-                    off, j = cKDTree(view @ white).query(guess @ white, min(nearest, len(view)))
-                k = j.shape[1]
-                more = (
-                    x[mine].repeat(k, axis=0)
-                    + (view[j] - guess[:, None]).reshape(-1, width) @ gain.T
-                )
-                told = (
-                    score[mine].repeat(k) - 0.5 * off.ravel() ** 2 - 0.5 * np.linalg.slogdet(cov)[1]
-                )
-                trail = np.c_[at[mine].repeat(k, axis=0), places[e][b] + j.ravel()]
-                new = (who[mine].repeat(k), told, more, trail, off.ravel() ** 2)
-                left = S - gain @ cov @ gain.T
-                grown.append(((*path, b), (left + left.T) / 2, new))
-        paths = _likeliest(grown, beams)
-    positions, X, sure = _best(paths, len(rows))
-    n_numbers = len(views) * width
-    few = (
-        f"{n_numbers} numbers of a record cannot check its {d} features and its {width} first ones"
+    rows, d = np.asarray(rows), len(thetas[0][0])
+    at_start = _Beam(
+        np.eye(d),
+        np.arange(len(rows)),
+        np.zeros(len(rows)),
+        np.zeros((len(rows), d)),
+        np.zeros((len(rows), 0), int),
+        np.zeros(len(rows)),
     )
-    none = f"no record's last look is what its other looks foretell to {noise:g}"
-    why = "" if sure.any() else few if n_numbers <= d + width else none
-    return Rejoined(positions, X, sure, why)
+    hypotheses = []
+    for theta, view, first in zip(thetas[0], views[0], _first_rows(views[0])):
+        mine = (first <= rows) & (rows < first + len(view))
+        own = rows[mine] - first
+        hypotheses.append(at_start.only(mine).continued(theta, view, first, noise=noise, own=own))
+    for of_epoch, clouds in zip(thetas[1:], views[1:], strict=True):
+        grown = [
+            beam.continued(theta, view, first, noise=noise, nearest=nearest)
+            for beam in hypotheses
+            for theta, view, first in zip(of_epoch, clouds, _first_rows(clouds))
+        ]
+        hypotheses = _likeliest(grown, beams)
+    best = _likeliest(hypotheses, 1)
+    order = np.argsort(np.concatenate([beam.who for beam in best]))
+    positions = np.concatenate([beam.rows for beam in best])[order]
+    X = np.concatenate([beam.x for beam in best])[order]
+    off = np.concatenate([beam.off for beam in best])[order]
+    return Rejoined(positions, X, off <= _FITS)
 
 
-def _likeliest(grown, beams: int) -> dict:
-    """Of every record's hypotheses the likeliest, by path."""
-    who, told = (np.concatenate([new[i] for _, _, new in grown]) for i in (0, 1))
-    order = np.lexsort((-told, who))
+def _first_rows(clouds: Sequence[np.ndarray]) -> np.ndarray:
+    """Where each batch begins in the epoch's views, one below the other."""
+    sizes = [len(view) for view in clouds]
+    return np.cumsum([0, *sizes[:-1]])
+
+
+def _likeliest(grown: list[_Beam], most: int) -> list[_Beam]:
+    """Of every record's hypotheses the likeliest."""
+    who = np.concatenate([beam.who for beam in grown])
+    score = np.concatenate([beam.score for beam in grown])
+    order = np.lexsort((-score, who))
     rank = np.arange(len(who)) - np.searchsorted(who[order], who[order])
     kept = np.zeros(len(who), bool)
-    kept[order[rank < beams]] = True
-    paths, end = {}, 0
-    for path, S, new in grown:
-        some = kept[end : end + len(new[0])]
-        end += len(new[0])
-        if some.any():
-            paths[path] = (S, *(part[some] for part in new))
-    return paths
-
-
-def _best(paths: dict, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    who, told, x, at, off = (
-        np.concatenate([path[i] for path in paths.values()]) for i in range(1, 6)
-    )
-    order = np.lexsort((-told, who))
-    best = order[np.searchsorted(who[order], np.arange(m))]
-    return at[best], x[best], off[best] <= _FITS
+    kept[order[rank < most]] = True
+    ends = np.cumsum([len(beam.who) for beam in grown])
+    parts = zip(grown, np.split(kept, ends[:-1]))
+    return [beam.only(some) for beam, some in parts if some.any()]

@@ -107,10 +107,11 @@ def rounds_until(
     if bias_grad == 0:
         raise ValueError("bias_grad must not be 0: the attacker hears noise only")
 
-    def reached(n_rounds: int) -> np.ndarray:
-        return error_cdf(
+    def reached(n_rounds: int) -> float:
+        chance = error_cdf(
             error, value=value, bias_grad=bias_grad, noise_scale=noise_scale, n_rounds=n_rounds
         )
+        return float(chance)
 
     high = 1
     while reached(high) < p:

@@ -1,7 +1,5 @@
 """Landmarks: every theta of a noisy training from known records, and all looks at unknown ones."""
 
-import re
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,8 +35,8 @@ def test_theta_is_tracked_from_batch_to_batch(trained):
     about = dict(spread=STEP, share=1 / BATCHES, rng=np.random.default_rng(0))
     last, flat = thetas[0][0], [t for epoch in thetas for t in epoch]
     for theta, view in zip(flat[1:], [v for epoch in views for v in epoch][1:]):
-        last, why = tracking.track(last, view, X[known], **about)
-        assert why == "" and np.abs(last - theta).max() < 1e-3
+        last = tracking.track(last, view, X[known], **about).theta
+        assert np.abs(last - theta).max() < 1e-3
 
 
 def test_chances_are_bayes_rule_on_the_normal_density_of_each_row():
@@ -65,9 +63,9 @@ def test_without_landmarks_in_the_batch_theta_is_lost(trained):
     absent = np.setdiff1d(np.arange(N), rows[0][1])[:150]
     about = dict(spread=STEP, share=0.3, rng=np.random.default_rng(0))
     lost = tracking.track(thetas[0][0], views[0][1], X[absent], **about)
-    assert lost.theta is None and re.search(r"^\d+ known records .* a theta takes \d+$", lost.why)
+    assert lost.theta is None
     few = tracking.track(thetas[0][0], views[0][1], X[rows[0][1][: D - 2]], **about)
-    assert few.theta is None and "known records were found in the batch" in few.why
+    assert few.theta is None
 
 
 def test_known_thetas_join_the_looks_at_a_record_and_who_is_sure_is_right(trained):
@@ -76,7 +74,7 @@ def test_known_thetas_join_the_looks_at_a_record_and_who_is_sure_is_right(traine
     some = np.random.default_rng(3).choice(N, 120, replace=False)
     found = tracking.rejoin(thetas, views, some, noise=1e-4)
     right = np.all([o[p] == order[0][some] for o, p in zip(order, found.positions.T)], axis=0)
-    assert found.why == "" and found.sure.mean() > 0.5 and right[found.sure].all()
+    assert found.sure.mean() > 0.5 and right[found.sure].all()
     theirs = X[order[0][some]][found.sure]
     assert features.r_squared(theirs, found.X[found.sure]) > 0.999
 
@@ -87,16 +85,4 @@ def test_too_few_looks_are_never_sure_of_a_wrong_record(trained):
     assert few.positions.shape == (50, 2) and few.X.shape == (50, D)
     other = [[view[:, ::-1] for view in epoch] for epoch in views]
     none = tracking.rejoin(thetas, [*views[:3], *other[3:]], range(20), noise=1e-4)
-    assert not none.sure.any() and "no record's last look is what its other looks" in none.why
-
-
-def test_shapes_that_do_not_match_are_refused():
-    with pytest.raises(ValueError, match="needs a view of width 5 and known records of 12"):
-        tracking.track(
-            np.zeros((12, 5)),
-            np.zeros((20, 5)),
-            np.zeros((9, 7)),
-            spread=0.1,
-            share=0.5,
-            rng=np.random.default_rng(0),
-        )
+    assert not none.sure.any()
