@@ -19,23 +19,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ppkit.collaboration.owners import settings
+from ppkit.collaboration.forecast import spread
+from ppkit.collaboration.owners import records_and_budgets
 from ppkit.refusals import must_be
 
-_TIE = (
-    1e-12  # values closer than this are equal: of them the coalition with the most records is taken
-)
+# values closer than this are equal: of them the coalition with the most records is taken
+_TIE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Coalition:
-    """members: indices, ascending.  value: its forecast.  everybody: the forecast if all owners
-    take part."""
+    """members: indices, ascending.  value: its forecast."""
 
     members: tuple[int, ...]
     value: float
-    everybody: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class OwnView:
     invited: tuple[int, ...]
 
 
-def noise_level(n_records, epsilons) -> float:
+def noise_level(n_records: ArrayLike, epsilons: ArrayLike) -> float:
     """Variance of the noise in the learner's averaged answer,
     up to the factor that all settings share.
 
@@ -71,8 +70,7 @@ def noise_level(n_records, epsilons) -> float:
     >>> noise_level([1000, 1000], [0.5, 1.0])
     1.25e-06
     """
-    n, cost = _checked(n_records, epsilons)
-    return float(_value(n.sum(), cost.sum(), 1.0, 0.0))
+    return float(spread(n_records, epsilons) ** 2)
 
 
 def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
@@ -81,14 +79,13 @@ def coalitions(n_owners: int) -> Iterator[tuple[int, ...]]:
     >>> list(coalitions(2))
     [(0,), (1,), (0, 1)]
     """
-    must_be("a whole number >= 1", n_owners=n_owners)
     return itertools.chain.from_iterable(
         itertools.combinations(range(n_owners), size) for size in range(1, n_owners + 1)
     )
 
 
 def best_coalition(
-    n_records, epsilons, *, noise: float = 1.0, estimation: float = 0.0
+    n_records: ArrayLike, epsilons: ArrayLike, *, noise: float = 1.0, estimation: float = 0.0
 ) -> Coalition:
     """The owners whose coalition has the least forecast, under the paper's weights n_l / n.
 
@@ -118,21 +115,17 @@ def best_coalition(
     >>> best_coalition([100_000, 100_000, 100_000, 40_000], [1.0, 1.0, 1.0, 1.0]).members
     (0, 1, 2)
     """
-    n, cost = _checked(n_records, epsilons)
+    n, cost = _records_and_cost(n_records, epsilons)
     must_be("a finite number >= 0", noise=noise, estimation=estimation)
     order = np.argsort(cost / n, kind="stable")
     records = np.cumsum(n[order])
     value = _value(records, np.cumsum(cost[order]), noise, estimation)
     equal = np.flatnonzero(value <= value.min() * (1 + _TIE))
     best = int(equal[np.argmax(records[equal])])
-    return Coalition(
-        tuple(sorted(int(owner) for owner in order[: best + 1])),
-        float(value[best]),
-        float(_value(n.sum(), cost.sum(), noise, estimation)),
-    )
+    return Coalition(tuple(sorted(order[: best + 1].tolist())), float(value[best]))
 
 
-def price_in_records(n_records, epsilons, *, epsilon: float) -> float:
+def price_in_records(n_records: ArrayLike, epsilons: ArrayLike, *, epsilon: float) -> float:
     """Records that a newcomer of budget `epsilon` must bring so that the coalition does not lose by
     taking it in.
 
@@ -148,15 +141,20 @@ def price_in_records(n_records, epsilons, *, epsilon: float) -> float:
     >>> round(price_in_records([100_000] * 3, [1.0] * 3, epsilon=0.1))
     1457840
     """
-    n, cost = _checked(n_records, epsilons)
-    _, new = _checked([1], [epsilon])
+    n, cost = _records_and_cost(n_records, epsilons)
+    must_be("> 0", epsilon=epsilon)
     if not cost.any():
-        return float("inf") if new.any() else 0.0
-    return float(n.sum() * (np.sqrt(1 + new[0] / cost.sum()) - 1))
+        return 0.0 if np.isinf(epsilon) else float("inf")
+    return float(n.sum() * (np.sqrt(1 + epsilon**-2 / cost.sum()) - 1))
 
 
 def own_view(
-    n_records, epsilons, owner: int, *, noise: float = 1.0, estimation: float = 0.0
+    n_records: ArrayLike,
+    epsilons: ArrayLike,
+    owner: int,
+    *,
+    noise: float = 1.0,
+    estimation: float = 0.0,
 ) -> OwnView:
     """Joining, training alone, or asking the others: the forecasts of one owner's ways to a model.
 
@@ -174,28 +172,28 @@ def own_view(
     >>> own_view([1_000, 30_000, 30_000], [1.0, 1.0, 0.01], 0, noise=1e6, estimation=100.0).invited
     (1,)
     """
-    n, cost = _checked(n_records, epsilons)
-    if owner not in range(n.size) or n.size < 2:
-        raise ValueError(f"owner must be one of two or more, 0 to {n.size - 1}, got {owner}")
-    own = np.asarray(epsilons, float).copy()
-    own[owner] = np.inf
-    best = best_coalition(
-        n, own, noise=noise, estimation=estimation
-    )  # the owner is in: it comes first, without noise
+    n, cost = _records_and_cost(n_records, epsilons)
+    exact = np.array(epsilons, float)
+    exact[owner] = np.inf
+    # the owner is in the best coalition: it comes first, without noise
+    best = best_coalition(n, exact, noise=noise, estimation=estimation)
+    others = np.delete(cost, owner).sum()
     return OwnView(
-        float(_value(n[owner], 0.0, noise, estimation)),
-        float(_value(n.sum(), cost.sum(), noise, estimation)),
-        best.everybody,
-        best.value,
-        tuple(i for i in best.members if i != owner),
+        alone=float(_value(n[owner], 0.0, noise, estimation)),
+        joined=float(_value(n.sum(), cost.sum(), noise, estimation)),
+        learner=float(_value(n.sum(), others, noise, estimation)),
+        inviting=best.value,
+        invited=tuple(i for i in best.members if i != owner),
     )
 
 
-def _value(records, costs, noise, estimation):
+def _value(
+    records: np.ndarray, costs: np.ndarray | float, noise: float, estimation: float
+) -> np.ndarray:
     return noise * costs / records**2 + estimation / records
 
 
-def _checked(n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
+def _records_and_cost(n_records: ArrayLike, epsilons: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Records as float64 and 1/eps^2, one of each an owner."""
-    n, epsilons = settings(n_records, epsilons, whole=False)
+    n, epsilons = records_and_budgets(n_records, epsilons)
     return n, 1 / epsilons**2

@@ -6,18 +6,26 @@ follow from a recursion: E psi is a floor, which no budget moves, plus the noise
 (1/n^2) sum 1/epsilon^2 times a number.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ppkit.collaboration.losses import Loss
-from ppkit.collaboration.owners import Bounds, Owner, checked, start_within
+from ppkit.collaboration.owners import Bounds, Owner, pooled_moments
 from ppkit.collaboration.privacy import Privacy
 from ppkit.collaboration.theorems import noise_energy
 from ppkit.collaboration.training import Learning
-from ppkit.refusals import must_be
 
 
 def quadratic_excess(
-    curvatures, offsets, *, variance: float, horizon: int, step: float, algorithm: int = 2
+    curvatures: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    variance: float,
+    horizon: int,
+    step: float,
+    algorithm: int = 2,
 ) -> np.ndarray:
     """E f - f* of every round on a quadratic f whose projection is not active, exactly,
     by mean and variance.
@@ -37,36 +45,33 @@ def quadratic_excess(
     does not matter.
     """
     h, mean = np.asarray(curvatures, dtype=float), np.asarray(offsets, dtype=float)
-    bar, var, var_bar, cov = (
-        mean,
-        *np.zeros((3, h.size)),
-    )  # bar[1] is theta[1]; cov between e[k] and bar[k]
-    excess = np.empty(int(horizon))
-    for k in range(1, len(excess) + 1):
-        m, v = (bar, var_bar) if algorithm == 2 else (mean, var)
-        excess[k - 1] = 0.5 * (h * (m**2 + v)).sum()
+    mean_bar, var_bar = mean, np.zeros(h.size)  # bar[1] is theta[1]
+    var, cov = np.zeros(h.size), np.zeros(h.size)  # cov between e[k] and bar[k]
+    q = 1 / np.sqrt(horizon)
+    excess = []
+    for k in range(1, int(horizon) + 1):
+        m, v = (mean_bar, var_bar) if algorithm == 2 else (mean, var)
+        excess.append(0.5 * (h * (m**2 + v)).sum())
         rate = step / np.sqrt(k) if algorithm == 2 else step / (horizon**2 * k)
-        g = (1 / np.sqrt(horizon) + 1) / (1 / np.sqrt(horizon) + k)
+        g = (q + 1) / (q + k)
         shrink = 1 - rate * h
-        bar, var_bar = (
-            (1 - g) * bar + g * mean,
-            (1 - g) ** 2 * var_bar + 2 * g * (1 - g) * cov + g**2 * var,
-        )
+        mean_bar = (1 - g) * mean_bar + g * mean
+        var_bar = (1 - g) ** 2 * var_bar + 2 * g * (1 - g) * cov + g**2 * var
         cov = shrink * ((1 - g) * cov + g * var)
-        mean, var = shrink * mean, shrink**2 * var + rate**2 * variance
-    return excess
+        mean = shrink * mean
+        var = shrink**2 * var + rate**2 * variance
+    return np.array(excess)
 
 
 def reach(
     *,
     gradient_bound: float,
-    n_records,
-    epsilons,
+    n_records: ArrayLike,
+    epsilons: ArrayLike,
     horizon: int,
     step: float,
     theta_max: float,
     curvature: float = 0.0,
-    kappa: int = 1,
 ) -> float:
     """How far the noise drives Algorithm 2 towards the box: the largest standard deviation of a
     coordinate, over theta_max.
@@ -83,25 +88,19 @@ def reach(
     beyond 1 psi says nothing about n and epsilon: the iterates jump between the walls, and more
     noise can even mean a smaller psi.
     """
-    variance = noise_energy(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        epsilons=epsilons,
-        horizon=horizon,
-        kappa=kappa,
+    each_round = noise_energy(
+        gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=horizon
     )
-    must_be("a finite number > 0", step=step, theta_max=theta_max)
-    must_be("a finite number >= 0", curvature=curvature)
-    v = most = 0.0
+    variance = largest = 0.0
     for k in range(1, int(horizon)):
         rate = step / np.sqrt(k)
-        v = (1 - rate * curvature) ** 2 * v + rate**2 * variance
-        most = max(most, v)
-    return float(np.sqrt(most) / theta_max)
+        variance = (1 - rate * curvature) ** 2 * variance + rate**2 * each_round
+        largest = max(largest, variance)
+    return float(np.sqrt(largest) / theta_max)
 
 
 def expected_psi(
-    owners: tuple[Owner, ...],
+    owners: Sequence[Owner],
     *,
     loss: Loss,
     bounds: Bounds,
@@ -126,22 +125,17 @@ def expected_psi(
     """
     if loss.kind != "squared":
         raise ValueError(f"the exact forecast is for squared loss, got {loss.kind}; see noise_psi")
-    owners = checked(owners, bounds=bounds)
-    n = sum(owner.n_records for owner in owners)
-    gram, target = (
-        sum(owner.n_records / n * owner.moments[part] for owner in owners) for part in (0, 1)
-    )
-    h, vectors = np.linalg.eigh(2 * gram + loss.regularisation * np.eye(len(target)))
+    A, b, _ = pooled_moments(owners)
+    h, axes = np.linalg.eigh(2 * A + loss.regularisation * np.eye(len(b)))
     h = np.maximum(h, 0.0)
-    best = vectors @ np.divide(
-        vectors.T @ (2 * target), h, out=np.zeros_like(h), where=h > 1e-12 * h[-1]
-    )
-    first = start_within(learning.start, len(target), bounds.theta_max)
-    return _psi(h, vectors.T @ (first - best), owners, loss, bounds, privacy, learning, optimum)
+    along = axes.T @ (2 * b)
+    best = np.divide(along, h, out=np.zeros_like(h), where=h > 1e-12 * h[-1])
+    first = axes.T @ learning.first_theta(len(b), bounds.theta_max)
+    return _psi(h, first - best, owners, loss, bounds, privacy, learning, optimum)
 
 
 def noise_psi(
-    owners: tuple[Owner, ...],
+    owners: Sequence[Owner],
     *,
     loss: Loss,
     bounds: Bounds,
@@ -163,23 +157,26 @@ def noise_psi(
     """
     if not loss.regularisation > 0:
         raise ValueError(f"noise_psi needs regularisation > 0, got {loss.regularisation}")
-    owners = checked(owners, bounds=bounds, signs=loss.signs)
     p = owners[0].X.shape[1]
     h = np.full(p, loss.regularisation)
     return _psi(h, np.zeros(p), owners, loss, bounds, privacy, learning, optimum)
 
 
-def _psi(curvatures, offsets, owners, loss, bounds, privacy, learning, optimum) -> np.ndarray:
-    must_be("a finite number > 0", optimum=optimum)
-    if (
-        np.ndim(privacy.epsilons) != 1
-        or (privacy.mechanism, privacy.delta) != ("laplace", None)
-        or (learning.weights, learning.all_answers) != ("records", False)
-    ):
+def _psi(
+    curvatures: np.ndarray,
+    offsets: np.ndarray,
+    owners: Sequence[Owner],
+    loss: Loss,
+    bounds: Bounds,
+    privacy: Privacy,
+    learning: Learning,
+    optimum: float,
+) -> np.ndarray:
+    noise = (np.ndim(privacy.epsilons), privacy.mechanism, privacy.delta)
+    if noise != (1, "laplace", 0) or learning.weights != "records" or learning.all_answers:
         raise ValueError(
-            "the forecast is for one setting of Laplace noise without delta, "
-            "weights by records and "
-            f"the loop as printed, got {privacy} and {learning}"
+            "the forecast is for one setting of Laplace noise without delta, weights by records "
+            f"and the loop as printed, got {privacy} and {learning}"
         )
     variance = noise_energy(
         gradient_bound=loss.gradient_bound(bounds),
@@ -188,5 +185,12 @@ def _psi(curvatures, offsets, owners, loss, bounds, privacy, learning, optimum) 
         horizon=learning.horizon,
         kappa=privacy.kappa,
     )
-    how = dict(horizon=learning.horizon, step=learning.step, algorithm=learning.algorithm)
-    return quadratic_excess(curvatures, offsets, variance=variance, **how) / optimum
+    excess = quadratic_excess(
+        curvatures,
+        offsets,
+        variance=variance,
+        horizon=learning.horizon,
+        step=learning.step,
+        algorithm=learning.algorithm,
+    )
+    return excess / optimum

@@ -6,27 +6,27 @@ the data.
 `expectation` forecasts without any fit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ppkit.collaboration.owners import settings
-from ppkit.refusals import must_be
+from ppkit.collaboration.owners import records_and_budgets
 
 
-def spread(n_records, epsilons) -> np.ndarray | float:
+def spread(n_records: ArrayLike, epsilons: ArrayLike) -> np.ndarray:
     """(1/n) sqrt(sum 1/epsilon_l^2): all that the forecast knows of a setting.
 
     n_records: (..., N), >= 1.  epsilons: (..., N), > 0, inf for no noise.
-    Returns (...), per record; a float for one setting.  ValueError if an argument is out of range.
+    Returns (...), per record; a number for one setting.  ValueError if an argument is out of range.
     Source: wu2020, section III: Theorem 2 has its square, Theorem 3 itself.
 
-    >>> round(spread([1000] * 3, [0.1, 0.1, 1.0]), 6)
+    >>> float(spread([1000] * 3, [0.1, 0.1, 1.0]).round(6))
     0.004726
     """
-    n, budgets = settings(n_records, epsilons)
-    value = np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
-    return float(value) if value.ndim == 0 else value
+    n, budgets = records_and_budgets(n_records, epsilons)
+    return np.sqrt((1 / budgets**2).sum(axis=-1)) / n.sum(axis=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,36 +34,37 @@ class Forecast:
     """psi = floor + constant spread^exponent.
 
     constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).
-    floor: psi without noise, >= 0.  ValueError otherwise.
+    floor: psi without noise, >= 0.
     """
 
     constant: float
     exponent: float = 2.0
     floor: float = 0.0
 
-    def __post_init__(self):
-        must_be("a finite number > 0", constant=self.constant, exponent=self.exponent)
-        must_be("a finite number >= 0", floor=self.floor)
-
-    def psi(self, n_records, epsilons) -> np.ndarray | float:
-        """The forecast, (...) or a float; arguments as in `spread`."""
+    def psi(self, n_records: ArrayLike, epsilons: ArrayLike) -> np.ndarray:
+        """The forecast, (...); arguments as in `spread`."""
         return self.floor + self.constant * spread(n_records, epsilons) ** self.exponent
 
-    def bend(self, n_records) -> float:
+    def bend(self, n_records: Sequence[float]) -> float:
         """The budget at which N equal owners have as much noise as floor: the log-log line bends
         there, its slope halves.
 
         n_records: (N,).  Returns epsilon > 0, or inf if the floor is 0.
         """
-        at_one = spread(n_records, np.ones(len(n_records)))
-        return (
-            float("inf")
-            if self.floor == 0
-            else at_one * (self.constant / self.floor) ** (1 / self.exponent)
-        )
+        if self.floor == 0:
+            return float("inf")
+        at_one = float(spread(n_records, np.ones(len(n_records))))
+        return at_one * (self.constant / self.floor) ** (1 / self.exponent)
 
 
-def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float = 0.0) -> Forecast:
+def fit(
+    psi: ArrayLike,
+    n_records: ArrayLike,
+    epsilons: ArrayLike,
+    *,
+    exponent: float = 2.0,
+    floor: float = 0.0,
+) -> Forecast:
     """The forecast whose logarithm fits best: the mean log ratio.
 
     psi: (S,) > 0, means over runs.  n_records, epsilons: (S, N) or, the same for all, (N,); some
@@ -76,36 +77,25 @@ def fit(psi, n_records, epsilons, *, exponent: float = 2.0, floor: float = 0.0) 
     >>> round(fit([0.03, 0.0003], [[100], [1000]], [1.0]).constant, 6)
     300.0
     """
-    psi, x = _points(psi, n_records, epsilons)
-    if not (np.isfinite(floor) and 0 <= floor < psi.min()):
+    psi, x = np.asarray(psi, dtype=float), spread(n_records, epsilons)
+    if not (0 <= floor < psi.min() < np.inf and np.min(x) > 0):
         raise ValueError(
-            f"floor must be >= 0 and below every psi (the least is {psi.min():g}), got {floor}"
+            f"floor must be >= 0 and below every psi, and every setting needs noise, got {floor} "
+            f"and psi from {psi.min():g} to {psi.max():g}"
         )
     constant = np.exp(np.log((psi - floor) / x**exponent).mean())
     return Forecast(float(constant), float(exponent), float(floor))
 
 
-def r_squared(forecast: Forecast, psi, n_records, epsilons) -> float:
+def r_squared(
+    forecast: Forecast, psi: ArrayLike, n_records: ArrayLike, epsilons: ArrayLike
+) -> float:
     """1 - (sum of squared errors)/(sum of squares about the mean), both of log psi, over held-out
     settings.
 
     psi: (S,) > 0, S >= 2, not all equal.  n_records, epsilons: as in `fit`.  Returns a number <= 1;
-    below 0 the mean of the held-out settings would have been the better forecast.  ValueError if an
-    argument is out of range.
+    below 0 the mean of the held-out settings would have been the better forecast.
     """
-    psi, _ = _points(psi, n_records, epsilons)
-    if psi.size < 2 or np.ptp(psi) == 0:
-        raise ValueError(f"R^2 needs two settings or more whose psi differ, got {psi.size}")
     logs = np.log(psi)
     errors = logs - np.log(forecast.psi(n_records, epsilons))
     return float(1 - (errors**2).sum() / ((logs - logs.mean()) ** 2).sum())
-
-
-def _points(psi, n_records, epsilons) -> tuple[np.ndarray, np.ndarray]:
-    psi = np.asarray(psi, dtype=float)
-    if psi.ndim != 1 or psi.size == 0 or not (np.isfinite(psi).all() and (psi > 0).all()):
-        raise ValueError(f"psi must be a vector of finite numbers > 0, got {psi}")
-    x = np.broadcast_to(spread(n_records, epsilons), psi.shape)
-    if not (x > 0).all():
-        raise ValueError("every setting needs noise: some have epsilon = inf for all owners")
-    return psi, x

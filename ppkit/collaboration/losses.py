@@ -4,14 +4,14 @@ models at once."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ppkit.collaboration.hits import Lines
-from ppkit.collaboration.owners import Bounds, Owner, checked
+from ppkit.collaboration.owners import Bounds, Owner, pooled_moments
 from ppkit.refusals import must_be, one_of
-
-KINDS = ("squared", "hinge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +28,20 @@ class Loss:
     regularisation: float
 
     def __post_init__(self):
-        one_of(KINDS, kind=self.kind)
+        one_of(("squared", "hinge"), kind=self.kind)
         must_be("a finite number >= 0", regularisation=self.regularisation)
 
     @property
     def signs(self) -> bool:
         """Whether labels must be -1 or +1."""
-        return self.kind != "squared"
+        return self.kind == "hinge"
 
-    def value(self, thetas, owners: Sequence[Owner]) -> np.ndarray:
-        """f at each of `thetas` (..., p), over all records of the owners; returns (...,), a float
+    def value(self, thetas: ArrayLike, owners: Sequence[Owner]) -> np.ndarray:
+        """f at each of `thetas` (..., p), over all records of the owners; returns (...,), a number
         for one theta."""
-        owners = checked(owners, signs=self.signs)
         thetas = np.asarray(thetas, dtype=np.float64)
-        if thetas.shape[-1:] != owners[0].X.shape[1:]:
-            raise ValueError(
-                f"thetas must be (..., {owners[0].X.shape[1]}) as the features, got {thetas.shape}"
-            )
-        columns = np.ascontiguousarray(thetas.reshape(-1, thetas.shape[-1]).T)
-        values = queries(self, owners).values(columns).reshape(thetas.shape[:-1])
-        return values if values.ndim else float(values)
+        columns = thetas.reshape(-1, thetas.shape[-1]).T
+        return queries(self, owners).values(columns).reshape(thetas.shape[:-1])[()]
 
     def gradient_bound(self, bounds: Bounds, mechanism: str = "laplace") -> float:
         """Xi: the largest norm of the gradient of one record's g2, for any record and model within
@@ -74,13 +68,11 @@ class Loss:
         squared: extreme eigenvalues of 2 X'X / n + regularisation;
         hinge: regularisation, infinity.
         """
-        owners = checked(owners, signs=self.signs)
         if self.kind == "hinge":
             return self.regularisation, math.inf
-        n = sum(owner.n_records for owner in owners)
-        second = sum(owner.n_records / n * owner.moments[0] for owner in owners)
-        ends = np.linalg.eigvalsh(2 * second)[[0, -1]]
-        return tuple(self.regularisation + max(0.0, float(end)) for end in ends)
+        ends = np.linalg.eigvalsh(2 * pooled_moments(owners).A)
+        low, high = self.regularisation + np.maximum(ends[[0, -1]], 0.0)
+        return float(low), float(high)
 
 
 def squared(regularisation: float = 0.0) -> Loss:
@@ -93,60 +85,65 @@ def hinge(regularisation: float = 1.0) -> Loss:
     return Loss("hinge", regularisation)
 
 
-def queries(loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype=np.float64):
-    """What the owners can be asked, without noise: `gradient(at, columns)` and `values(columns)`,
-    columns (p, C) models.
+class Queries(Protocol):
+    """What the owners can be asked, without noise."""
 
-    gradient: owner number `at`'s mean gradient of g2 at every model, (p, C), wu2020 (5).
-    values: f over all records, (C,).  Both float64; dtype is that of the products (squared loss:
-    always float64).
+    def gradient(self, at: int, columns: np.ndarray) -> np.ndarray:
+        """Owner number `at`'s mean gradient of g2 at every model (p, C); (p, C), wu2020 (5)."""
+
+    def values(self, columns: np.ndarray) -> np.ndarray:
+        """f over all records, (C,)."""
+
+
+def queries(
+    loss: Loss, owners: Sequence[Owner], *, together: int = 1, dtype: DTypeLike = np.float64
+) -> Queries:
+    """The owners' answers, for columns (p, C) of models.
+
+    Answers are float64; dtype is that of the products (squared loss: always float64).
     together: so many consecutive models are runs of one setting and close to each other; it is
     about speed only.
     """
-    return {"squared": _Squared, "hinge": _Hinge}[loss.kind](
-        loss, owners, together, np.dtype(dtype)
-    )
+    if loss.kind == "squared":
+        return _Squared(loss, owners)
+    return _Hinge(loss, owners, together, dtype)
 
 
 class _Squared:
     """All from Gram matrices: no record is looked at again."""
 
-    def __init__(self, loss, owners, together, dtype):
+    def __init__(self, loss: Loss, owners: Sequence[Owner]):
         self.loss = loss
-        self.owners = [owner.moments for owner in owners]
-        sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
-        shares = sizes / sizes.sum()
-        self.A, self.b, self.c = (
-            sum(share * part for share, part in zip(shares, parts)) for parts in zip(*self.owners)
-        )
+        self.each = [owner.moments for owner in owners]
+        self.all = pooled_moments(owners)
 
-    def gradient(self, at, columns):
-        A, b, _ = self.owners[at]
+    def gradient(self, at: int, columns: np.ndarray) -> np.ndarray:
+        A, b, _ = self.each[at]
         return 2.0 * (A @ columns - b[:, None])
 
-    def values(self, columns):
-        g = self.A @ columns - 2.0 * self.b[:, None] + self.loss.regularisation / 2 * columns
-        return (g * columns).sum(axis=0) + self.c
+    def values(self, columns: np.ndarray) -> np.ndarray:
+        A, b, c = self.all
+        g = A @ columns - 2.0 * b[:, None] + self.loss.regularisation / 2 * columns
+        return (g * columns).sum(axis=0) + c
 
 
 class _Hinge:
     """Sums over the records below margin 1: a = sum y x and b their number; the gradient is -a,
     the value b - a.theta."""
 
-    def __init__(self, loss, owners, together, dtype):
+    def __init__(self, loss: Loss, owners: Sequence[Owner], together: int, dtype: DTypeLike):
         self.loss, self.together = loss, together
         self.lines = [Lines(owner.X * owner.y[:, None], dtype) for owner in owners]
         self.sizes = [owner.n_records for owner in owners]
 
-    def gradient(self, at, columns):
+    def gradient(self, at: int, columns: np.ndarray) -> np.ndarray:
         a, _ = self.lines[at].sums(columns, self.together)
         return a / -self.sizes[at]
 
-    def values(self, columns):
-        total = 0.0
+    def values(self, columns: np.ndarray) -> np.ndarray:
+        total = np.zeros(columns.shape[1])
         for lines in self.lines:
             a, b = lines.sums(columns, self.together)
-            total = total + b - np.einsum("pc,pc->c", a, columns)
-        return total / sum(self.sizes) + self.loss.regularisation / 2 * np.einsum(
-            "pc,pc->c", columns, columns
-        )
+            total += b - (a * columns).sum(axis=0)
+        length = (columns**2).sum(axis=0)
+        return total / sum(self.sizes) + self.loss.regularisation / 2 * length

@@ -72,28 +72,20 @@ def lending(
     from public rows: least squares on 10,000 of them alone has |theta|_inf of about 2.5, with a
     constant 12.5. The 31 is the platform's own highest rate, 30.99 %, rounded up: not the largest
     rate seen in these records.
-    Returns Prepared with n_rows - n_public records.  ValueError if an argument is out of range.
+    Returns Prepared with n_rows - n_public records.  ValueError for another level.
     Guarantee: none for the public rows; the other rows are used one by one, so that a record of X
     depends on no other.
     Source: wu2020, section IV-A.  Departures: the three readings above, the clipping,
     the bound on y.
     """
-    one_of(("lending",), dataset=dataset.name)
     one_of(LEVELS, level=level)
-    if not N_COMPONENTS <= n_public < dataset.n_rows:
-        raise ValueError(
-            f"n_public must be in [{N_COMPONENTS}, {dataset.n_rows - 1}], the rows but one, "
-            f"got {n_public}"
-        )
     first_public = dataset.n_rows - n_public
     components, explained = _components(dataset.X, first_public)
     mean_rate = float(dataset.y[first_public:].mean(dtype=np.float64)) if level == "public" else 0.0
     rate = dataset.y.astype(np.float64) - mean_rate
     bounds = Bounds(record_l1, *BOX[level])
-    X, y = (
-        clip_records(components, l1_bound=record_l1, constant=level == "constant"),
-        np.clip(rate, -bounds.label, bounds.label),
-    )
+    X = clip_records(components, l1_bound=record_l1, constant=level == "constant")
+    y = np.clip(rate, -bounds.label, bounds.label)
     own = slice(0, first_public)
     room = record_l1 - (level == "constant")
     clipped = float(np.mean(np.abs(components[own]).sum(axis=1) > room))
@@ -139,7 +131,7 @@ def fraud(
     days; None keeps the file's order of time, in which the first owners hold the hours of one
     night. The paper does not say which it takes, and it matters: in the night V1 and V3 are not 0
     on average and serve as a second constant (psi of the constant .12, not .01).
-    Returns Prepared with all rows; no row is public.  ValueError if an argument is out of range.
+    Returns Prepared with all rows; no row is public.
     Guarantee: this preparation is not covered by "replace one record": V1..V28 are a PCA over all
     the records, private ones too, and the amount's mean and deviation are statistics of all of
     them, published with the data. By the paper's own argument for lending (a PCA on the last 10,000
@@ -147,7 +139,6 @@ def fraud(
     Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give,
     and the clipping.
     """
-    one_of(("creditcard",), dataset=dataset.name)
     names = [*(f"V{i}" for i in range(1, 29)), "Amount"]
     rows = dataset.X[:, [dataset.feature_names.index(name) for name in names]].astype(np.float64)
     rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]

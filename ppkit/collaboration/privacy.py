@@ -7,10 +7,11 @@ The guarantees hold for real numbers; floating-point noise is not hardened.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from ppkit.accounting import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
@@ -25,49 +26,48 @@ class Privacy:
     kappa: 1 ... N data sets that may hold the same record; the noise grows kappa-fold.  With kappa,
     such a record costs at most epsilon only if each owner that holds it promises at most epsilon:
     it pays the sum of their epsilon_l / kappa.
-    mechanism: "laplace" (delta None: pure epsilon, wu2020, Theorem 1) or "gaussian" (delta in
+    mechanism: "laplace" (delta 0: pure epsilon, wu2020, Theorem 1) or "gaussian" (delta in
     (0, 1)); see `laplace_scale` and `gaussian_scale`.
     ValueError if an argument is out of range.
     """
 
-    epsilons: Sequence
+    epsilons: ArrayLike
     kappa: int = 1
     mechanism: str = "laplace"
-    delta: float | None = None
+    delta: float = 0.0
 
     def __post_init__(self):
         must_be("a whole number >= 1", kappa=self.kappa)
         one_of(("laplace", "gaussian"), mechanism=self.mechanism)
 
-    def scales(self, gradient_bound: float, n_records: Sequence, horizon: int) -> np.ndarray:
+    def scales(self, gradient_bound: float, n_records: Sequence[int], horizon: int) -> np.ndarray:
         """Noise scale of every owner in every setting, (S, N); 0 for no noise.
 
         gradient_bound: Xi > 0.  n_records: one number an owner.  horizon: answers of each.
         ValueError if the epsilons or kappa do not fit N owners, or are out of range.
         """
-        table, n_owners = np.asarray(self.epsilons, dtype=np.float64), len(n_records)
-        if table.ndim not in (1, 2) or table.shape[-1] != n_owners or not table.size:
+        table, n_owners = np.atleast_2d(np.asarray(self.epsilons, float)), len(n_records)
+        if table.shape[1:] != (n_owners,):
             raise ValueError(
                 f"epsilons must be ({n_owners},) or (S, {n_owners}) for {n_owners} owners, "
-                f"got shape {table.shape}"
+                f"got shape {np.shape(self.epsilons)}"
             )
         if self.kappa > n_owners:
             raise ValueError(
                 f"kappa must be at most the number of owners, {n_owners}, got {self.kappa}"
             )
         scale_of = laplace_scale if self.mechanism == "laplace" else gaussian_scale
-        common = dict(
-            gradient_bound=gradient_bound, horizon=horizon, kappa=self.kappa, delta=self.delta
-        )
-        return np.array(
-            [
-                [
-                    scale_of(n_records=n, epsilon=float(epsilon), **common)
-                    for n, epsilon in zip(n_records, row)
-                ]
-                for row in np.atleast_2d(table)
-            ]
-        )
+        scales = np.empty(table.shape)
+        for place, epsilon in np.ndenumerate(table):
+            scales[place] = scale_of(
+                gradient_bound=gradient_bound,
+                n_records=n_records[place[1]],
+                horizon=horizon,
+                epsilon=float(epsilon),
+                kappa=self.kappa,
+                delta=self.delta,
+            )
+        return scales
 
 
 def laplace_scale(
@@ -77,7 +77,7 @@ def laplace_scale(
     horizon: int,
     epsilon: float,
     kappa: int = 1,
-    delta: float | None = None,
+    delta: float = 0.0,
 ) -> float:
     """Scale of the Laplace noise on every coordinate of every answer,
     so that all answers together cost epsilon.
@@ -88,7 +88,7 @@ def laplace_scale(
     n_records: n >= 1, public.
     horizon: T, from 1 to 10^9 answers.  epsilon: > 0; infinity gives 0, no noise.
     kappa: >= 1, data sets that may hold one record.
-    delta: None for pure epsilon; else in (0, 1), and the scale is the smallest that basic
+    delta: 0 for pure epsilon; else in (0, 1), and the scale is the smallest that basic
     composition or Renyi composition proves for (epsilon / kappa, delta / kappa), never above the
     pure one. Renyi: a vector of Laplace noise with an l1 shift s costs at most one coordinate
     shifted by s, as (alpha - 1) D_alpha(s) is convex in s and 0 at 0.
@@ -105,14 +105,10 @@ def laplace_scale(
     _check(gradient_bound, n_records, horizon, epsilon, kappa, delta)
     if math.isinf(epsilon):
         return 0.0
-    if delta is None:
-        return 2.0 * gradient_bound * horizon * kappa / (n_records * epsilon)
-    return (
-        2.0
-        * gradient_bound
-        / n_records
-        / _laplace_shift(epsilon / kappa, delta / kappa, int(horizon))
-    )
+    sensitivity = 2.0 * gradient_bound / n_records
+    if delta == 0:
+        return sensitivity * horizon * kappa / epsilon
+    return sensitivity / _laplace_shift(epsilon / kappa, delta / kappa, int(horizon))
 
 
 def gaussian_scale(
@@ -134,8 +130,8 @@ def gaussian_scale(
     one, and the same where a record may have all its weight in one feature.  delta: in (0, 1).  The
     others as in `laplace_scale`.
     Returns sigma >= 0, in the unit of the gradient; 0 for epsilon = infinity.
-    ValueError if an argument is out of range, or epsilon and delta are so small (1e-150)
-    that no noise is proved to give them.
+    ValueError if an argument is out of range, or epsilon is so small (about 1e-5) that no noise is
+    proved to give it.
     Guarantee: (epsilon, delta)-DP for replace-one neighbours over the whole horizon,
     adaptive queries included.
     Source: not in wu2020. Bun and Steinke (2016), zCDP;
@@ -151,12 +147,8 @@ def gaussian_scale(
     _check(gradient_bound, n_records, horizon, epsilon, kappa, delta)
     if math.isinf(epsilon):
         return 0.0
-    return (
-        2.0
-        * gradient_bound
-        / n_records
-        * math.sqrt(horizon / (2.0 * zcdp_budget(epsilon / kappa, delta / kappa)))
-    )
+    rho = zcdp_budget(epsilon / kappa, delta / kappa)
+    return 2.0 * gradient_bound / n_records * math.sqrt(horizon / (2.0 * rho))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -168,18 +160,14 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
     """
     must_be("a finite number > 0", epsilon=epsilon)
     must_be("in (0, 1)", delta=delta)
-    orders = np.r_[
-        FINE_ORDERS, 1 + np.logspace(5, min(max(5.0, 1 - math.log10(delta)), 150.0), 500)
-    ]
 
-    def excess(log_rho):
+    def excess(log_rho: float) -> float:
         with np.errstate(over="ignore"):  # an order that overflows is not the best one
-            moments = (orders - 1) * orders * math.exp(min(log_rho, 709.0))
-        return to_epsilon(orders, moments, delta) - epsilon
+            moments = (FINE_ORDERS - 1) * FINE_ORDERS * math.exp(log_rho)
+        return to_epsilon(FINE_ORDERS, moments, delta) - epsilon
 
-    # for small epsilon the best order is about 1/delta, and rho about delta^2
-    ends = math.log(epsilon), 2 * math.log(delta)
-    return math.exp(_last_at_most_0(excess, min(ends) - 40.0, max(ends) + 5.0, epsilon, delta))
+    low = 2 * min(0.0, math.log(epsilon)) + 2 * math.log(delta) - 40.0
+    return math.exp(_last_at_most_0(excess, low, math.log(epsilon) + 5.0, epsilon, delta))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -188,18 +176,19 @@ def _laplace_shift(epsilon: float, delta: float, horizon: int) -> float:
     (epsilon, delta)-DP."""
     pure = math.log(epsilon / horizon)
 
-    def excess(log_shift):
+    def excess(log_shift: float) -> float:
         shift = math.exp(log_shift)
-        return (
-            min(horizon * shift, curve_epsilon(laplace_curve(shift, 1), delta, horizon)) - epsilon
-        )
+        by_renyi = curve_epsilon(laplace_curve(shift, 1), delta, horizon)
+        return min(horizon * shift, by_renyi) - epsilon
 
     if excess(pure + 1e-9) > 0:
         return epsilon / horizon
     return math.exp(_last_at_most_0(excess, pure + 1e-9, pure + 20.0, epsilon, delta))
 
 
-def _last_at_most_0(excess, low, high, epsilon, delta):
+def _last_at_most_0(
+    excess: Callable[[float], float], low: float, high: float, epsilon: float, delta: float
+) -> float:
     """A root of a growing function, from the side where it is at most 0; `high` where it is at most
     0 even there."""
     if excess(low) > 0:
@@ -211,13 +200,14 @@ def _last_at_most_0(excess, low, high, epsilon, delta):
     return optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-13) - 1e-12
 
 
-def _check(gradient_bound, n_records, horizon, epsilon, kappa, delta):
+def _check(
+    gradient_bound: float, n_records: int, horizon: int, epsilon: float, kappa: int, delta: float
+) -> None:
     must_be("a finite number > 0", gradient_bound=gradient_bound)
     must_be("a whole number >= 1", n_records=n_records, horizon=horizon, kappa=kappa)
+    must_be("> 0", epsilon=epsilon)
+    must_be("in [0, 1)", delta=delta)
     if horizon > 10**9:
         raise ValueError(f"horizon must be at most 1,000,000,000, got {horizon}")
-    must_be("> 0", epsilon=epsilon)
-    if delta is not None:
-        must_be("in (0, 1)", delta=delta)
     if math.isinf(2.0 * gradient_bound * horizon * kappa / n_records / epsilon):
         raise ValueError(f"epsilon = {epsilon:g} asks for more noise than a float64 can hold")

@@ -10,14 +10,22 @@ Nothing here is fitted and nothing is sampled.
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import laplace
 
-from ppkit.collaboration.owners import settings
+from ppkit.collaboration.forecast import spread
+from ppkit.collaboration.owners import records_and_budgets
 from ppkit.refusals import finite, must_be
 
 
 def noise_energy(
-    *, gradient_bound: float, n_records, epsilons, horizon: int, dimension: int = 1, kappa: int = 1
+    *,
+    gradient_bound: float,
+    n_records: ArrayLike,
+    epsilons: ArrayLike,
+    horizon: int,
+    dimension: int = 1,
+    kappa: int = 1,
 ) -> float:
     """E|w[k]|_2^2 of the noise in the owners' weighted mean answer:
     p 8 Xi^2 T^2/n^2 sum (kappa/epsilon_l)^2.
@@ -41,11 +49,12 @@ def noise_energy(
     """
     must_be("a finite number > 0", gradient_bound=gradient_bound)
     must_be("a whole number >= 1", horizon=horizon, dimension=dimension)
-    n, S = _owners(n_records, epsilons, kappa)
-    return dimension * 8 * gradient_bound**2 * horizon**2 * S / n**2
+    n, budgets = records_and_budgets(n_records, epsilons, kappa)
+    S = float(((kappa / budgets) ** 2).sum())
+    return dimension * 8 * gradient_bound**2 * horizon**2 * S / float(n.sum()) ** 2
 
 
-def attained_epsilon(distances, scales) -> float:
+def attained_epsilon(distances: ArrayLike, scales: ArrayLike) -> float:
     """The largest log-likelihood ratio of all answers that touch one record: sum over owners and
     rounds of |Q - Q'|_1/b.
 
@@ -58,7 +67,6 @@ def attained_epsilon(distances, scales) -> float:
     Returns epsilon >= 0: Theorem 1's epsilon where all T distances are 2 Xi/n_l; (T - 1)/T of it
     after T - 1 answers; and sum_l epsilon_l/kappa for a record that kappa owners hold: their mean,
     more than the most cautious of them promised.
-    ValueError on no or negative distances, or scales <= 0.
     Source: wu2020, Theorem 1 and section II.A.
 
     >>> round(
@@ -66,17 +74,8 @@ def attained_epsilon(distances, scales) -> float:
     ... )  # Xi 1, n 1,000, T 100, epsilon 1
     0.99
     """
-    distances, scales = (
-        np.atleast_2d(np.asarray(distances, float)),
-        np.asarray(scales, float).reshape(-1, 1),
-    )
-    fine = ((distances >= 0) & np.isfinite(distances)).all() and (scales > 0).all()
-    if not (fine and distances.size and scales.size in (1, len(distances))):
-        raise ValueError(
-            "distances must be one or more finite numbers >= 0, scales > 0, one or one per owner, "
-            f"got {distances} and {scales.ravel()}"
-        )
-    return float((distances / scales).sum())
+    each = np.atleast_2d(np.asarray(distances, float))
+    return float((each / np.reshape(scales, (-1, 1))).sum())
 
 
 def chance_outside(
@@ -111,16 +110,13 @@ def theorem2_bound(
     gradient_bound: float,
     strong_convexity: float,
     step: float,
-    n_records,
-    epsilons,
-    dimension: int = 1,
-    kappa: int = 1,
+    n_records: ArrayLike,
+    epsilons: ArrayLike,
 ) -> float:
     """The right side of equation 9 without its small number:
-    8 Xi^2 rho/(L n^2) sum 1/epsilon^2, times p.
+    8 Xi^2 rho/(L n^2) sum 1/epsilon^2.
 
     Arguments as in `noise_energy`; strong_convexity: L > 0.  step: rho > 0.
-    dimension: 1 is as printed.
     Returns a number >= 0, in units of f; 4/L times it is equation 10.
     ValueError if an argument is out of range.
     Guarantee: none. `algorithm1_quadratic` is above it, wherever it is itself below 9/32 of the
@@ -136,12 +132,7 @@ def theorem2_bound(
     """
     must_be("a finite number > 0", strong_convexity=strong_convexity, step=step)
     once = noise_energy(
-        gradient_bound=gradient_bound,
-        n_records=n_records,
-        epsilons=epsilons,
-        horizon=1,
-        dimension=dimension,
-        kappa=kappa,
+        gradient_bound=gradient_bound, n_records=n_records, epsilons=epsilons, horizon=1
     )
     return once * step / strong_convexity
 
@@ -184,12 +175,12 @@ def algorithm1_quadratic(*, horizon: int, step: float, noise: float) -> np.ndarr
     return error
 
 
-def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndarray:
+def averaging_weights(horizon: int, *, n_averaged: int = 0) -> np.ndarray:
     """The weights zeta_k of theta[1], theta[2], ... in Algorithm 2's average, in closed form.
 
     zeta_k = (h + 1)/(h + k) prod_(m = k+1)^K (m - 1)/(h + m),   h = 1/sqrt(T)
 
-    horizon: T >= 1.  n_averaged: K >= 1; None is T - 1, the K of bar[T] (at least 1); Appendix C's
+    horizon: T >= 1.  n_averaged: K; 0 is T - 1, the K of bar[T] (at least 1); Appendix C's
     zeta has K = T.
     Returns (K,), rising, of sum 1, all > 0: theta[1] never leaves the average.
     ValueError if an argument is out of range.  Source: wu2020, equation 8 and Appendix C.
@@ -198,7 +189,7 @@ def averaging_weights(horizon: int, *, n_averaged: int | None = None) -> np.ndar
     [0.228571, 0.342857, 0.428571]
     """
     must_be("a whole number >= 1", horizon=horizon)
-    K = max(horizon - 1, 1) if n_averaged is None else n_averaged
+    K = n_averaged or max(horizon - 1, 1)
     h, k = 1 / math.sqrt(horizon), np.arange(1, int(K) + 1)
     after = np.append(np.cumprod(((k[1:] - 1) / (h + k[1:]))[::-1])[::-1], 1.0)
     return (h + 1) / (h + k) * after
@@ -208,15 +199,12 @@ def zeta_step(horizon: int, k: int) -> tuple[float, float]:
     """zeta_k - zeta_(k-1) and what Appendix C says that it is at most, 2/(sqrt(T) T (T + 1)).
 
     horizon: T >= 2.  k: 2..T.  Returns (the difference, the claimed bound).
-    ValueError if k is out of range.
     The appendix bounds a product of factors m/(m - 1 + h) by 1; each is above 1 (h < 1).
     Source: wu2020, Appendix C.
 
     >>> [f"{value:.1e}" for value in zeta_step(100, 2)]
     ['6.6e-04', '2.0e-05']
     """
-    if not np.isfinite(k) or k != int(k) or not 2 <= k <= horizon:
-        raise ValueError(f"k must be a whole number from 2 to horizon = {horizon}, got {k}")
     zeta = averaging_weights(horizon, n_averaged=horizon)
     return float(zeta[k - 1] - zeta[k - 2]), 2 / (math.sqrt(horizon) * horizon * (horizon + 1))
 
@@ -253,7 +241,7 @@ def theorem3_constant(*, horizon: int, diameter: float, dimension: int) -> float
 
 
 def theorem3_bound(
-    *, constant: float, gradient_bound: float, n_records, epsilons, kappa: int = 1
+    *, constant: float, gradient_bound: float, n_records: ArrayLike, epsilons: ArrayLike
 ) -> float:
     """The right side of equation 11: c2 Xi/n sqrt(sum 1/epsilon^2).
 
@@ -263,8 +251,7 @@ def theorem3_bound(
     Source: wu2020, Theorem 3.
     """
     must_be("a finite number > 0", constant=constant, gradient_bound=gradient_bound)
-    n, S = _owners(n_records, epsilons, kappa)
-    return constant * gradient_bound / n * math.sqrt(S)
+    return float(constant * gradient_bound * spread(n_records, epsilons))
 
 
 def corner_excess(horizon: int, *, theta_max: float = 1.0) -> float:
@@ -287,9 +274,3 @@ def corner_excess(horizon: int, *, theta_max: float = 1.0) -> float:
     """
     must_be("a finite number > 0", theta_max=theta_max)
     return 2 * theta_max * float(averaging_weights(horizon)[0])
-
-
-def _owners(n_records, epsilons, kappa) -> tuple[float, float]:
-    """n and S, both checked."""
-    n, budgets = settings(n_records, epsilons, kappa)
-    return float(n.sum()), float(((kappa / budgets) ** 2).sum())

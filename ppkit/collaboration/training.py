@@ -2,14 +2,15 @@
 runs at once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from ppkit.collaboration.losses import Loss, queries
-from ppkit.collaboration.owners import Bounds, Owner, checked, start_within
+from ppkit.collaboration.losses import Loss, Queries, queries
+from ppkit.collaboration.owners import Bounds, Owner, check_bounds
 from ppkit.collaboration.privacy import Privacy
 from ppkit.refusals import must_be, one_of
 
@@ -43,6 +44,13 @@ class Learning:
         one_of((1, 2), algorithm=self.algorithm)
         one_of(("records", "inverse_variance"), weights=self.weights)
 
+    def first_theta(self, p: int, theta_max: float) -> np.ndarray:
+        """theta[1] as (p,); ValueError if its shape is another or it lies outside the box."""
+        theta = np.zeros(p) if self.start is None else np.array(self.start, dtype=float)
+        if theta.shape != (p,) or not np.abs(theta).max() <= theta_max:
+            raise ValueError(f"start must be ({p},) within theta_max = {theta_max}, got {theta}")
+        return theta
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trajectories:
@@ -73,7 +81,7 @@ def train(
     optimum: float,
     rng: np.random.Generator,
     at: str = "all",
-    dtype=np.float64,
+    dtype: DTypeLike = np.float64,
 ) -> Trajectories:
     """Run the algorithm `n_runs` times for each setting of the privacy budgets, all of them as one
     matrix product a round.
@@ -105,91 +113,98 @@ def train(
     Source: wu2020, Algorithms 1 and 2, (6) and (8), Theorem 1; settings, inverse variance, delta
     are ours.
     """
-    owners = checked(owners, bounds=bounds, signs=loss.signs)
+    check_bounds(owners, bounds, signs=loss.signs)
     must_be("a whole number >= 1", n_runs=n_runs)
     must_be("a finite number > 0", optimum=optimum)
     one_of(("all", "last"), at=at)
-    if dtype not in (np.float64, np.float32):
-        raise ValueError(
-            f"dtype must be float64 or float32, got {getattr(dtype, '__name__', dtype)}"
-        )
-    horizon, n_runs, algorithm = int(learning.horizon), int(n_runs), learning.algorithm
-    theta = start_within(learning.start, owners[0].X.shape[1], bounds.theta_max)
-    sizes = np.array([owner.n_records for owner in owners], dtype=np.float64)
+    horizon = int(learning.horizon)
+    sizes = [owner.n_records for owner in owners]
     longest = loss.gradient_bound(bounds, privacy.mechanism)
     scales = privacy.scales(longest, sizes, horizon)
-    shares = _shares(sizes, scales, learning.weights)
-    factors = shares * scales
-    n_settings, p = len(scales), len(theta)
-    asked = queries(loss, owners, together=n_runs, dtype=dtype)
-    draws = {"laplace": _laplace, "gaussian": np.random.Generator.standard_normal}
-    noises = [partial(draws[privacy.mechanism], child) for child in rng.spawn(n_settings)]
-
-    theta = np.repeat(theta[:, None], n_settings * n_runs, axis=1)
+    children = rng.spawn(len(scales))
+    gaussian = privacy.mechanism == "gaussian"
+    noises = [child.standard_normal if gaussian else partial(_laplace, child) for child in children]
+    learner = _Learner(
+        asked=queries(loss, owners, together=n_runs, dtype=dtype),
+        regularisation=loss.regularisation,
+        shares=_shares(np.array(sizes, float), scales, learning.weights),
+        scales=scales,
+        noises=noises,
+    )
+    first = learning.first_theta(owners[0].X.shape[1], bounds.theta_max)
+    theta = np.repeat(first[:, None], len(scales) * n_runs, axis=1)
     bar = theta.copy()
-    last = horizon + bool(learning.all_answers)
+    shown = bar if learning.algorithm == 2 else theta
+    last = horizon + learning.all_answers
     rounds = np.arange(1, last + 1) if at == "all" else np.array([last])
-    values = np.empty((len(rounds), n_settings * n_runs))
-    shown = bar if algorithm == 2 else theta
-    if rounds[0] == 1:
-        values[0] = asked.values(shown)
+    values = []
     root = 1 / math.sqrt(horizon)
-    for k in range(1, last):
-        g = _answered(asked, theta, shares, factors, noises, loss.regularisation)
-        if algorithm == 2:
+    for k in range(1, last + 1):
+        if k >= rounds[0]:
+            values.append(learner.asked.values(shown))
+        if k == last:
+            break
+        g = learner.gradient(theta)
+        if learning.algorithm == 2:
             bar *= (k - 1) / (root + k)
             bar += (root + 1) / (root + k) * theta
-            g *= learning.step / math.sqrt(k)
-            theta -= g
+            theta -= learning.step / math.sqrt(k) * g
             np.clip(theta, -bounds.theta_max, bounds.theta_max, out=theta)
         else:
-            g *= learning.step / (horizon**2 * k)
-            theta -= g
-        if at == "all" or k + 1 == last:
-            values[k if at == "all" else 0] = asked.values(shown)
+            theta -= learning.step / (horizon**2 * k) * g
     single = np.ndim(privacy.epsilons) == 1
-    shape = (n_runs,) if single else (n_settings, n_runs)
+    shape = (n_runs,) if single else (len(scales), n_runs)
     return Trajectories(
-        psi=np.ascontiguousarray((values / optimum - 1).T).reshape(*shape, len(rounds)),
+        psi=(np.array(values) / optimum - 1).T.reshape(*shape, -1),
         rounds=rounds,
-        theta=np.ascontiguousarray(shown.T).reshape(*shape, p),
-        iterate=np.ascontiguousarray(theta.T).reshape(*shape, p),
+        theta=shown.T.reshape(*shape, -1),
+        iterate=theta.T.reshape(*shape, -1),
         scales=scales[0] if single else scales,
     )
 
 
-def _answered(asked, theta, shares, factors, noises, regularisation):
-    """What the learner makes of the answers of one round: (p, S n_runs).
+@dataclass(frozen=True, slots=True, eq=False)
+class _Learner:
+    """What the learner makes of the owners' answers.
 
-    shares: (S, N) weight of each owner's answer.  factors: (S, N) weight times scale of its noise.
+    shares: (S, N) weight of each owner's answer.  scales: (S, N) of its noise.  noises: S draws of
+    scale 1.
     """
-    n_settings = len(shares)
-    g = regularisation * theta
-    by_setting = g.reshape(len(g), n_settings, -1)
-    for owner in np.flatnonzero(shares.any(axis=0)):
-        mean = asked.gradient(owner, theta).reshape(by_setting.shape)
-        by_setting += shares[:, owner, None] * mean
-    for setting, draw in enumerate(noises):
-        factor = factors[setting, factors[setting] > 0]
-        if factor.size:
-            drawn = draw((factor.size, *by_setting[:, setting].shape))
-            by_setting[:, setting] += np.tensordot(factor, drawn, axes=1)
-    return g
+
+    asked: Queries
+    regularisation: float
+    shares: np.ndarray
+    scales: np.ndarray
+    noises: Sequence[Callable[[tuple[int, ...]], np.ndarray]]
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """The noisy gradient of f at every model, (p, S n_runs)."""
+        g = self.regularisation * theta
+        by_setting = g.reshape(len(g), len(self.shares), -1)
+        for owner in np.flatnonzero(self.shares.any(axis=0)):
+            mean = self.asked.gradient(int(owner), theta).reshape(by_setting.shape)
+            by_setting += self.shares[:, owner, None] * mean
+        for setting, draw in enumerate(self.noises):
+            factors = self.shares[setting] * self.scales[setting]
+            factors = factors[factors > 0]
+            if factors.size:
+                drawn = draw((factors.size, *by_setting[:, setting].shape))
+                by_setting[:, setting] += np.tensordot(factors, drawn, axes=1)
+        return g
 
 
-def _laplace(rng, size):
+def _laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Laplace noise of scale 1, as a difference of exponentials."""
-    noise = rng.standard_exponential(size)
-    noise -= rng.standard_exponential(size)
+    noise = rng.standard_exponential(shape)
+    noise -= rng.standard_exponential(shape)
     return noise
 
 
-def _shares(sizes, scales, weights):
+def _shares(sizes: np.ndarray, scales: np.ndarray, weights: str) -> np.ndarray:
     """(S, N) weights of the owners' answers, each row with sum 1."""
     raw = np.broadcast_to(sizes, scales.shape)
     if weights == "inverse_variance":
         silent = scales == 0
-        smallest = np.where(silent, np.inf, scales).min(axis=1, keepdims=True)
-        precision = np.divide(smallest, scales, out=np.zeros(scales.shape), where=~silent) ** 2
+        precision = np.where(silent, 0.0, 1 / np.where(silent, 1.0, scales) ** 2)
         raw = np.where(silent.any(axis=1, keepdims=True), sizes * silent, precision)
     return raw / raw.sum(axis=1, keepdims=True)

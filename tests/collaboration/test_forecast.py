@@ -71,21 +71,16 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
         (lambda: spread([1000], [1.0, 1.0]), r"one entry per owner, got shapes \(1,\) and \(2,\)"),
         (
             lambda: spread([1000, 0], [1.0, 1.0]),
-            r"n_records must be whole numbers >= 1, got \[1000.0, 0.0\]",
+            r"n_records must be numbers >= 1, got \[1000.0, 0.0\]",
         ),
-        (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got -2.0"),
-        (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got nan"),
-        (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "psi must be .*> 0"),
+        (lambda: spread([1000, 10], [1.0, -2.0]), "epsilons must be > 0, got .*-2.0"),
+        (lambda: spread([1000, 10], [1.0, np.nan]), "epsilons must be > 0, got .*nan"),
+        (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "below every psi"),
         (lambda: fit([0.1], [10], [np.inf]), "every setting needs noise"),
         (
             lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=0.15),
-            "floor must be .*the least is 0.1.*got 0.15",
+            "floor must be .*got 0.15 and psi from 0.1",
         ),
-        (
-            lambda: fit([0.1], [10], [1.0], exponent=0),
-            "exponent must be a finite number > 0, got 0",
-        ),
-        (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "R\\^2 needs two settings.*got 1"),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]),
             "could not be broadcast",
@@ -94,10 +89,6 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
             lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]),
             "could not be broadcast",
         ),
-        (lambda: spread([1.5], [1.0]), r"n_records must be whole numbers >= 1, got \[1.5\]"),
-        (lambda: Forecast(-1, 2, -3), "constant must be a finite number > 0, got -1"),
-        (lambda: Forecast(1, 0), "exponent must be a finite number > 0, got 0"),
-        (lambda: Forecast(1, 2, -3), "floor must be a finite number >= 0, got -3"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -74,8 +74,8 @@ def test_the_certificate_holds_at_every_point_that_was_tried(loss, theta_max):
 
 @pytest.mark.parametrize("theta_max", [50.0, 0.3])
 @pytest.mark.parametrize("repeated", [False, True])
-def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repeated):
-    """The certificate does not trust the solver: moved away from theta*, the gap covers what was
+def test_a_bad_solution_is_found_out(monkeypatch, theta_max, repeated):
+    """The certificate does not trust the steps: moved away from theta*, the gap covers what was
     lost."""
     owners, bounds = some_owners(squared()), Bounds(24.0, theta_max, 100.0)
     if repeated:
@@ -83,15 +83,11 @@ def test_a_bad_solution_of_the_library_is_found_out(monkeypatch, theta_max, repe
             Owner(owner.name, np.c_[owner.X, owner.X[:, 0]], owner.y) for owner in owners
         )
     truth = optimum(owners, loss=squared(), bounds=bounds)
-
-    class Wrong:
-        x = np.clip(truth.theta - 0.01, -theta_max, theta_max)
-
-    monkeypatch.setattr("ppkit.collaboration.optimum.lsq_linear", lambda *args, **settings: Wrong)
+    wrong = np.clip(truth.theta - 0.01, -theta_max, theta_max)
+    monkeypatch.setattr("ppkit.collaboration.optimum._descend", lambda *args: wrong)
     found = optimum(owners, loss=squared(), bounds=bounds, rel_gap=1e6)
-    assert found.value > truth.value * (1 + 1e-7) and found.value - found.gap <= truth.value * (
-        1 + 1e-12
-    )
+    assert found.value > truth.value * (1 + 1e-7)
+    assert found.value - found.gap <= truth.value * (1 + 1e-12)
     with pytest.raises(ValueError, match="no certificate"):
         optimum(owners, loss=squared(), bounds=bounds)
 
@@ -201,20 +197,14 @@ def test_a_perfect_fit_is_certified_up_to_rounding():
 
 def test_a_sentence_where_it_cannot_be_done():
     owners = some_owners(hinge())
-    with pytest.raises(ValueError, match=r"the last column must be the constant, got .* with 1"):
+    with pytest.raises(ValueError, match=r"the last column must be the constant, got .* to "):
         constant_model(blocks(owners[0].X[:, :-1], owners[0].y, [60]), loss=hinge(), bounds=WIDE)
-    with pytest.raises(
-        ValueError, match=r"no certificate: f = .*, expected a relative gap of at most 1e-300"
-    ):
-        optimum(owners, loss=hinge(), bounds=WIDE, rel_gap=1e-300)
     for bad in (0, -1e-9, float("nan")):
         with pytest.raises(ValueError, match=f"rel_gap must be > 0, got {bad}"):
             optimum(owners, loss=hinge(), bounds=WIDE, rel_gap=bad)
-    with pytest.raises(ValueError, match="at least one owner"):
-        optimum((), loss=hinge(), bounds=WIDE)
     with pytest.raises(ValueError, match="-1 or \\+1"):
         optimum(some_owners(squared()), loss=hinge(), bounds=WIDE)
-    with pytest.raises(ValueError, match="records are not clipped"):
+    with pytest.raises(ValueError, match="a record is beyond record_l1"):
         optimum(owners, loss=hinge(), bounds=Bounds(1.5, 2.0))
 
 

