@@ -1,5 +1,6 @@
 """How the rows of a data set lie with several participants, and how their models become one."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -35,33 +36,31 @@ def split(dataset: Dataset, *, n_participants: int, by: str = "account", seed: i
     """
     must_be("a whole number >= 1", n_participants=n_participants)
     one_of(("account", "category", "rows"), by=by)
-    if by == "category" and dataset.category is None:
+    category = dataset.category if by == "category" else None
+    if by == "category" and category is None:
         raise ValueError(f"{dataset.name} has no merchant categories to split by: use by='rows'")
-    whole = (
-        np.arange(dataset.n_rows) if by == "rows" or dataset.account is None else dataset.account
-    )
+    rows = np.arange(dataset.n_rows)
+    whole = rows if by == "rows" or dataset.account is None else dataset.account
     _, unit = np.unique(whole, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    shuffled = np.random.default_rng(0).permutation(n_units)
-    n_test = round(TEST_SHARE * n_units)
+    shuffled = np.random.default_rng(0).permutation(int(unit.max()) + 1)
+    n_test = round(TEST_SHARE * len(shuffled))
     in_test = np.isin(unit, shuffled[:n_test])
     rng = np.random.default_rng(seed)
-    if by == "category":
-        owner = _categories(dataset.category, n_participants, rng)[dataset.category]
+    if category is not None:
+        owner = _categories(category, n_participants, rng)[category]
     else:
-        turn = np.full(n_units, -1)
-        training = np.sort(shuffled[n_test:])
-        turn[rng.permutation(training)] = np.arange(len(training)) % n_participants
-        owner = turn[unit]
-    owner = np.where(in_test, -1, owner)
-    *parts, test = (np.flatnonzero(owner == k) for k in (*range(n_participants), -1))
-    if empty := [k for k, part in enumerate((*parts, test)) if len(part) == 0]:
-        who = f"participant {empty[0]} of {n_participants}"
+        of_unit = np.full(len(shuffled), -1)
+        training = rng.permutation(np.sort(shuffled[n_test:]))
+        of_unit[training] = np.arange(len(training)) % n_participants
+        owner = of_unit[unit]
+    participants = [np.flatnonzero(~in_test & (owner == k)) for k in range(n_participants)]
+    test = np.flatnonzero(in_test)
+    if min(len(rows) for rows in (*participants, test)) == 0:
         raise ValueError(
-            f"{who if empty[0] < n_participants else 'the test set'} would hold no row of "
-            f"{dataset.name} ({dataset.n_rows:,} rows, split by {by}): take fewer participants"
+            f"a participant or the test set would hold no row of {dataset.name} "
+            f"({dataset.n_rows:,} rows, split by {by}): take fewer than {n_participants}"
         )
-    return Split(tuple(parts), test)
+    return Split(tuple(participants), test)
 
 
 def _categories(category: np.ndarray, n_participants: int, rng: np.random.Generator) -> np.ndarray:
@@ -96,11 +95,11 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     tensor([2., 2.])
     """
     shares = torch.tensor([float(weight) for weight in weights], dtype=torch.float64)
-    must_be("a finite number >= 0", **{f"weight {k}": w for k, w in enumerate(shares.tolist())})
-    if len(shares) != len(parameters) or not shares.any():
+    if len(shares) != len(parameters) or not (shares >= 0).all() or not 0 < shares.sum() < math.inf:
         raise ValueError(
-            f"weights must be {len(parameters)} numbers, one a vector, and not all 0, got {weights}"
+            f"weights must be {len(parameters)} numbers >= 0, one a vector, and not all 0, "
+            f"got {weights}"
         )
-    for k, vector in enumerate(parameters):
-        finite(**{f"vector {k}": vector})
-    return (shares / shares.sum()).to(parameters[0].dtype) @ torch.stack(list(parameters))
+    vectors = torch.stack(list(parameters))
+    finite(parameters=vectors)
+    return (shares / shares.sum()).to(vectors.dtype) @ vectors

@@ -73,18 +73,16 @@ def mlp(
     >>> n_parameters(mlp((264, 50, 20, 2), rng=torch.Generator().manual_seed(0)))
     14312
     """
-    sizes = tuple(sizes)
-    if len(sizes) < 2 or any(size < 1 for size in sizes):
-        raise ValueError(f"sizes must be at least two widths >= 1, got {sizes}")
+    if len(sizes) < 2 or min(sizes) < 1:
+        raise ValueError(f"sizes must be at least two widths >= 1, got {tuple(sizes)}")
     one_of(("random", "zero"), start=start)
     layers: list[nn.Module] = []
     between = activations(activation, len(sizes) - 2)
     for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):
-        linear = nn.Linear(fan_in, fan_out, device="meta", dtype=dtype)  # draws nothing
+        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
         bound = fan_in**-0.5 if start == "random" else 0.0
-        for name, value in list(linear.named_parameters()):
-            drawn = torch.empty(value.shape, dtype=dtype).uniform_(-bound, bound, generator=rng)
-            setattr(linear, name, nn.Parameter(drawn))
+        for parameter in linear.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=rng)
         layers += [linear, after]
     return nn.Sequential(*layers[:-1])
 

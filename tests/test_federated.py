@@ -85,13 +85,13 @@ def test_refusals_name_what_is_wrong(data, plain):
     with pytest.raises(ValueError, match="creditcard has no merchant categories to split by"):
         split(plain, n_participants=2, by="category")
     with pytest.raises(
-        ValueError, match=r"participant 400 of 401 would hold no row of creditcard \(500 rows"
+        ValueError, match=r"would hold no row of creditcard \(500 rows, split by acc"
     ):
         split(plain, n_participants=401)
-    with pytest.raises(ValueError, match="participant .* of 11 would hold no row of transactions"):
+    with pytest.raises(ValueError, match="would hold no row of transactions"):
         split(data, n_participants=11, by="category")
     one = datasets.load("creditcard", source="standin", rows=2)
-    with pytest.raises(ValueError, match="the test set would hold no row of creditcard"):
+    with pytest.raises(ValueError, match="or the test set would hold no row of creditcard"):
         split(one, n_participants=2)
 
 
@@ -124,11 +124,11 @@ def test_averaging_weights_and_averaging_differences_are_one_thing_from_one_star
 @pytest.mark.parametrize(
     "weights, words",
     [
-        ([1, -0.5], "weight 1 must be a finite number >= 0, got -0.5"),
-        ([1, float("nan")], "weight 1 must be a finite number >= 0, got nan"),
-        ([float("inf"), 1], "weight 0 must be a finite number >= 0, got inf"),
-        ([0, 0], "weights must be 2 numbers, one a vector, and not all 0"),
-        ([1], "weights must be 2 numbers, one a vector, and not all 0"),
+        ([1, -0.5], "weights must be 2 numbers >= 0"),
+        ([1, float("nan")], "weights must be 2 numbers >= 0"),
+        ([float("inf"), 1], "weights must be 2 numbers >= 0"),
+        ([0, 0], "weights must be 2 numbers >= 0, one a vector, and not all 0"),
+        ([1], "weights must be 2 numbers >= 0, one a vector, and not all 0"),
     ],
 )
 def test_weights_that_are_none(weights, words):
@@ -139,8 +139,14 @@ def test_weights_that_are_none(weights, words):
 @pytest.mark.parametrize(
     "vectors, words",
     [
-        ([torch.ones(3), torch.tensor([1.0, float("nan"), 0.0])], "vector 1 must be finite"),
-        ([torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)], "vector 0 must be finite"),
+        (
+            [torch.ones(3), torch.tensor([1.0, float("nan"), 0.0])],
+            "parameters must be finite, got 1 of 6",
+        ),
+        (
+            [torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)],
+            "parameters must be finite, got 1 of 6",
+        ),
     ],
 )
 def test_vectors_that_cannot_be_averaged(vectors, words):

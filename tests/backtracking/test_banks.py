@@ -435,7 +435,7 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
         ),
         (
             lambda X, y: run(X, y, split_tree(600), weights=(1, 1)),
-            r"weights must be 3 numbers, one a vector, and not all 0, got \(1, 1\)",
+            r"weights must be 3 numbers >= 0, one a vector, and not all 0, got \(1, 1\)",
         ),
         (lambda X, y: run(X, y, split_tree(600), rule="sum"), "rule must be one of .* got 'sum'"),
         (lambda X, y: run(X, 2 * y, split_tree(600)), "labels must be 0 or 1, got 2"),
