@@ -105,9 +105,10 @@ def reconstruct(
     seen = _directions(clear, clear.Z[known])
     within = _within(clear, seen)
     basis = np.linalg.qr(seen.T / clear.scale[:, None])[0]
+    plain = _fit(clear.Z @ basis, known, X_known, (_NO_RIDGE,))
+    # a record that alone holds a direction is predicted with a ridge of the noise's size
     of_noise = max(_NO_RIDGE, (clear.noise / clear.scale.min(initial=1.0)) ** 2)
-    careful = _fit(clear.Z @ basis, known, X_known, (of_noise,))
-    plain = _fit(clear.Z @ basis, known, X_known, (_NO_RIDGE,))._replace(loss=careful.loss)
+    plain = plain._replace(loss=_fit(clear.Z @ basis, known, X_known, (of_noise,)).loss)
     confirmed = 0 < len(seen) < m and _exact(clear, basis, plain, X_known)
     as_many_as_unknowns = noise == 0 and m == len(seen) == span.rank == d
     n_open = clear.rank - len(seen)
@@ -116,12 +117,9 @@ def reconstruct(
         widths = sorted({min(q, span.rank) for q in range(width, d + width, width)})
         fits = [_fit(span.Z[:, :q], known, X_known, _RIDGES) for q in widths]
         fit = min([plain, *fits], key=lambda fit: fit.loss)
-    expected = None if as_many_as_unknowns else _expected(fit.loss, X_known)
-    if expected is not None and confirmed and not within.all():
-        varied = float((np.ptp(X_known, axis=0) > 0).mean())
-        known_sizes = np.linalg.svd(X_known - X_known.mean(axis=0), compute_uv=False) ** 2
-        unknown = 3 * n_open * known_sizes.max() / known_sizes.sum()
-        expected = min(expected, varied, float(1 - unknown))
+    expected = None
+    if not as_many_as_unknowns:
+        expected = _expected(fit.loss, X_known, n_open if confirmed else 0)
     why = ""
     if confirmed:
         why = _unknown_directions(X_known, n_open, within)
@@ -338,9 +336,17 @@ def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _expected(loss: float, X_known: np.ndarray) -> float | None:
-    spread = float(((X_known - X_known.mean(axis=0)) ** 2).sum())
-    return 1 - loss / spread if spread else None
+def _expected(loss: float, X_known: np.ndarray, n_open: int) -> float | None:
+    """R^2 by the left-out known records, less what n_open directions that none of them has hold."""
+    sizes = np.linalg.svd(X_known - X_known.mean(axis=0), compute_uv=False) ** 2
+    spread = float(sizes.sum())
+    if spread == 0:
+        return None
+    if n_open == 0:
+        return 1 - loss / spread
+    varied = float((np.ptp(X_known, axis=0) > 0).mean())
+    unknown = 3 * n_open * float(sizes.max())
+    return min(1 - loss / spread, varied, 1 - unknown / spread)
 
 
 def _likeliest(P: np.ndarray, Q: np.ndarray, n: float) -> np.ndarray:

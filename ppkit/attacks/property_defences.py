@@ -5,8 +5,7 @@ The fourth is a smaller width of h1 and needs no code. All of them see arrays; a
 says who would have to do it among zhou2021's parties, where nobody but the server sees h1.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -117,15 +116,6 @@ def epsilon_of_releases(noise_multiplier: float, *, delta: float, n_releases: in
     return accounting.get_epsilon_epochs(noise_multiplier, delta=delta, n_epochs=n_releases)
 
 
-class Guarded(Protocol):
-    """A network that is called with row numbers and gives h1 to its part `hidden`."""
-
-    hidden: nn.Module
-
-    def register_forward_pre_hook(self, hook: Callable[..., None]) -> object:
-        """Call the hook with the module and its arguments before each call, as torch does."""
-
-
 class Defender:
     """An attacker that trains along on h1, and whose gradient is turned round:
     h1 learns to tell him nothing.
@@ -153,7 +143,7 @@ class Defender:
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=torch.float64)
         self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
-    def attach(self, net: Guarded, bits: torch.Tensor) -> None:
+    def attach(self, net: nn.Module, bits: torch.Tensor) -> None:
         """Guard h1 in every call net(rows) with gradients from now on.
 
         net: any module that is called with row numbers and gives h1 to its part net.hidden.  bits:
@@ -170,7 +160,7 @@ class Defender:
                 self.guard(args[0], bits[called_with[0]])
 
         net.register_forward_pre_hook(note_rows)
-        net.hidden.register_forward_pre_hook(guard_hidden)
+        net.get_submodule("hidden").register_forward_pre_hook(guard_hidden)
 
     def guard(self, h1: torch.Tensor, bits: torch.Tensor) -> None:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.

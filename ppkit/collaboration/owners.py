@@ -54,6 +54,14 @@ class Owner:
         X, y = self.X, self.y
         return Moments(X.T @ X / len(y), y @ X / len(y), float(y @ y) / len(y))
 
+    @cached_property
+    def extremes(self) -> tuple[float, float, float]:
+        """max |x|_1, max |x|_2 and max |y|: the owner's secret, only there to refuse what is beyond
+        the bounds."""
+        l1 = np.abs(self.X).sum(axis=1).max()
+        l2 = np.linalg.norm(self.X, axis=1).max()
+        return float(l1), float(l2), float(np.abs(self.y).max())
+
 
 def pooled_moments(owners: Sequence[Owner]) -> Moments:
     """Of all owners' records together."""
@@ -160,9 +168,7 @@ def check_bounds(owners: Sequence[Owner], bounds: Bounds, *, signs: bool) -> Non
     """Refuse owners whose records are beyond the bounds, or (signs) whose labels are not -1 or +1:
     ValueError in one sentence that names the owner and the value."""
     for owner in owners:
-        l1 = np.abs(owner.X).sum(axis=1).max()
-        l2 = np.linalg.norm(owner.X, axis=1).max()
-        largest_label = np.abs(owner.y).max()
+        l1, l2, largest_label = owner.extremes
         if signs and not (np.abs(owner.y) == 1).all():
             odd = owner.y[np.abs(owner.y) != 1][0]
             raise ValueError(
