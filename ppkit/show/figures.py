@@ -34,9 +34,15 @@ COLOURS = {
 plt.style.use(Path(__file__).with_name("ppkit.mplstyle"))  # from the import on
 
 
-def new(columns: int = 1, *, height: float = 4.0, **settings):
-    """A figure of 7.2 inches and its axes: one, or an array of `columns` side by side."""
-    return plt.subplots(1, columns, figsize=(7.2, height), layout="constrained", **settings)
+def new(columns: int = 1, *, height: float = 4.0, sharex: bool = False, sharey: bool = False):
+    """A figure 7.2 inches wide and its axes: one, or an array of `columns` side by side.
+
+    height: in inches.  sharex, sharey: whether axes side by side have one scale.
+    """
+    size = (7.2, height)
+    return plt.subplots(
+        1, columns, figsize=size, layout="constrained", sharex=sharex, sharey=sharey
+    )
 
 
 def band(ax, x, seeds, *, label: str, colour, style: str = "-") -> None:
@@ -52,7 +58,7 @@ def band(ax, x, seeds, *, label: str, colour, style: str = "-") -> None:
         )
 
 
-def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) -> None:
+def paper_marks(ax, x, y, *, label: str = "printed in the paper") -> None:
     """The paper's own numbers: hollow markers, in every figure alike."""
     ax.plot(
         x,
@@ -64,7 +70,6 @@ def paper_marks(ax, x, y, *, label: str = "printed in the paper", **settings) ->
         markeredgecolor=COLOURS["claimed"],
         markeredgewidth=1.8,
         label=label,
-        **settings,
     )
 
 

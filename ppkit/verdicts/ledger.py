@@ -13,7 +13,7 @@ import pandas as pd
 from ppkit import project
 from ppkit.refusals import not_above
 from ppkit.verdicts import rows, rules, wording
-from ppkit.verdicts.rows import Result, Row, Sighting, with_result
+from ppkit.verdicts.rows import Result, Row, Sighting
 from ppkit.verdicts.statements import Claim, Statement, claims, every_claim
 
 ANOTHER = "the verdict that counts, where it is another"  # a column
@@ -145,15 +145,18 @@ class Ledger:
             note="; ".join(filter(None, why)),
         )
 
-    def record_all(self, prefix: str, values: dict, **settings) -> pd.DataFrame:
-        """Record one claim per entry of `values` under `prefix`; entries of `against` and `proven`
-        are looked up by key."""
+    def record_all(
+        self, prefix: str, values: dict, *, data, against: dict | None = None, proven=None
+    ) -> pd.DataFrame:
+        """Record one claim per entry of `values` under `prefix`.
+
+        data: as in `record`.  against, proven: the same two of `record`, by the keys of `values`.
+        """
+        targets, bounds = against or {}, proven or {}
         for key, value in values.items():
-            own = {
-                name: given[key] if isinstance(given, dict) else given
-                for name, given in settings.items()
-            }
-            self.record(f"{prefix}{key}", value, **own)
+            self.record(
+                f"{prefix}{key}", value, data=data, against=targets.get(key), proven=bounds.get(key)
+            )
         return self.table(prefix)
 
     def table(self, prefix: str = "") -> pd.DataFrame:
@@ -320,8 +323,8 @@ def merge(recorded: list[Row]) -> list[Row]:
 
 def untried(claim: Claim) -> Row:
     """The row of a claim that nobody recorded; one that is missing something says that, too."""
-    row = Row(**_about(claim), rule=claim.rule_name, note=NOT_RECORDED)
-    return replace(row, verdict=_waits(claim) or rules.NOT_TRIED)
+    verdict = _waits(claim) or rules.NOT_TRIED
+    return Row(**_about(claim), rule=claim.rule_name, note=NOT_RECORDED, verdict=verdict)
 
 
 def best(old: list[Row], new: list[Row]) -> list[Row]:
@@ -372,8 +375,14 @@ def decided(claim: Claim, results: list[Result]) -> Row:
     An undecided or untried result turns nothing; nor are questions and checks turned.
     """
     first, *also = sorted(results, key=_order, reverse=True)
-    row = Row(**_about(claim), rule=claim.rule_name, also=also)
-    row = with_result(row, first, verdict=first.alone, stale=_stale(claim, first))
+    row = Row(
+        **_about(claim),
+        **vars(first),
+        verdict=first.alone,
+        rule=claim.rule_name,
+        stale=first.rule_digest not in ("", claim.rule_digest),
+        also=also,
+    )
     if rules.plain(first.alone) == rules.NOT_TRIED or claim.kind != "claim":
         return row
     waits = _waits(claim)
@@ -418,10 +427,6 @@ def _waits(claim: Claim) -> str:
     if claim.kind == "claim" and claim.out_of_reach:
         return f"{rules.OUT_OF_REACH}: {claim.out_of_reach['what']}"
     return ""
-
-
-def _stale(claim: Claim, found: Result) -> bool:
-    return bool(found.rule_digest) and found.rule_digest != claim.rule_digest
 
 
 def _order(one: Result) -> tuple[bool, ...]:

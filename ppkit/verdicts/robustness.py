@@ -172,32 +172,64 @@ def of_rows(ids: set[str]) -> dict[str, dict[str, Robustness | None]]:
             by_id.setdefault(id, {}).setdefault(data, weighed(id, lines, every))
     for _, every, id, data, lines in _kept("paper."):
         if one := by_id.get(id, {}).get(data):
-            larger = _larger(id, within_the_words(lines, every), every, one)
+            larger = _larger(id, lines, every, one)
             by_id[id][data] = replace(one, larger=larger)
     return by_id
 
 
-def _larger(id: str, lines: pd.DataFrame, every: list[Choice], one: Robustness) -> list[Turn]:
-    """What was found at the paper's size, at settings of the choices that may move the row."""
-    turning = {turn.choice for turn in one.turns}
-    may = [choice for choice in every if not choice.draw]
-    may = [choice for choice in may if choice.moves(id) or choice.name in turning]
-    told = []
-    for line in lines.to_dict("records"):
-        changed = [choice for choice in may if line[choice.parameter] != choice.main]
-        if changed:
-            told.append(
-                Turn(
-                    choice=" and ".join(choice.name for choice in changed),
-                    at=", ".join(
-                        f"{choice.name} {line[choice.parameter]}".replace("_", " ")
-                        for choice in changed
-                    ),
-                    verdict=rules.plain(line["alone"]),
-                    value=line["value"],
-                )
+@dataclass(frozen=True)
+class Tried:
+    """What came out of a row at one setting of what a paper leaves open.
+
+    setting: by the name of the choice.  changed: the names of those that are not at their main
+    setting.  drawn: whether a seed, a start or a draw of rows is another one than the main.
+    """
+
+    setting: dict[str, str]
+    changed: list[str]
+    drawn: bool
+    verdict: str
+    value: float
+
+    def turn(self, names: list[str], *, named: bool = False) -> Turn:
+        """What the choices with these names led to; named: each setting with its choice's name."""
+        changed = [name for name in self.changed if name in names]
+        texts = [
+            f"{name} {self.setting[name]}".replace("_", " ") if named else self.setting[name]
+            for name in changed
+        ]
+        return Turn(
+            choice=" and ".join(changed),
+            at=", ".join(texts),
+            verdict=self.verdict,
+            value=self.value,
+        )
+
+
+def _tried(lines: pd.DataFrame, every: list[Choice], claim: Claim | None = None) -> list[Tried]:
+    """What came out at the settings that the paper does not exclude.
+
+    claim: given where a slope that lies near enough, but whose interval is too wide, is to count as
+    undecided: it excludes nothing.
+    """
+    tried = []
+    for line in within_the_words(lines, every).to_dict("records"):
+        verdict = rules.plain(line["alone"])
+        if claim and claim.rule_name == "slope" and verdict == rules.NOT_REPRODUCED:
+            _, options = rules.parse(claim.rule)
+            if abs(line["value"] - options["at"]) <= options["abs"]:
+                verdict = rules.UNDECIDED
+        elsewhere = [one for one in every if line[one.parameter] != one.main]
+        tried.append(
+            Tried(
+                setting={one.name: line[one.parameter] for one in every if not one.draw},
+                changed=[one.name for one in elsewhere if not one.draw],
+                drawn=any(one.draw for one in elsewhere),
+                verdict=verdict,
+                value=line["value"],
             )
-    return told
+        )
+    return tried
 
 
 def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | None:
@@ -205,129 +237,90 @@ def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | N
 
     lines: of one claim, a line a setting.  every: the record's choices.
     Counted are settings of the choices that may move the row, or that turn it by themselves; the
-    same setting of these counts once.  A setting has another verdict if it is not the main one's,
-    no draw alone, at the main setting, has it, and the same setting without another draw has it,
-    too, where that was tried.
+    same setting of these counts once.
     Returns None if the main setting decided nothing, or no other setting did.
     """
-    lines = within_the_words(lines, every)
-    verdict = _verdicts(id, lines)
-    open_ones = [one for one in every if not one.draw]
-    differs = {one.name: lines[one.parameter] != one.main for one in open_ones}
-    many = sum(differs.values()) if differs else pd.Series(0, index=lines.index)
-    drawn = _drawn(lines, every)
-    main = lines.index[(many == 0) & ~drawn]
-    if main.empty or verdict[main[0]] in rules.OPEN:
+    tried = _tried(lines, every, statements.every_claim().get(id))
+    main = next((one for one in tried if not one.changed and not one.drawn), None)
+    if main is None or main.verdict in rules.OPEN:
         return None
-    mine = verdict[main[0]]
-    decided = ~verdict.isin(rules.OPEN)
-    by_chance = set(verdict[(many == 0) & drawn])
-    turned = decided & (verdict != mine) & ~verdict.isin(by_chance)
-    turned &= ~_explained(lines, verdict == mine, drawn, open_ones)
-    may = [
-        one
-        for one in open_ones
-        if one.moves(id) or (turned & differs[one.name] & (many == 1)).any()
-    ]
-    if turned.any() and not may:  # by several together, and by none of them alone
-        may = open_ones
-    if not may:
+    decided = [one for one in tried if one.verdict not in rules.OPEN]
+    turning = _turning(main, decided)
+    names = _that_may_move(id, turning, every)
+    counted = _counted(decided, turning, names)
+    if not counted:
         return None
-    changed = sum(differs[one.name] for one in may)
-    ran = [*(one.parameter for one in may)]
-    same_setting = lines[ran].assign(alone=verdict).duplicated()
-    counted = ~same_setting & decided & ((changed > 0) | turned)
-    singles, several = counted & (changed <= 1), counted & (changed > 1)
-    if not counted.any():
-        return None
-    values = lines["value"][counted | (lines.index == main[0])]
+    several = [one for one in counted if len({*one.changed} & {*names}) > 1]
+    singles = [one for one in counted if one not in several]
+    values = [one.value for one in (main, *counted)]
+    turns = [one.turn(names) for name in names for one in turning if one.changed == [name]]
+    together = [one.turn(names) for one in turning if len(one.changed) > 1]
     return Robustness(
-        main=mine,
-        main_value=float(lines["value"][main[0]]),
-        singles=[int((singles & ~turned).sum()), int(singles.sum())],
-        combinations=[int((several & ~turned).sum()), int(several.sum())],
-        least=float(values.min()),
-        largest=float(values.max()),
-        turns=_turns(lines, verdict, turned, differs, many, may),
-        owned_by=_owned(lines[decided], may),
+        main=main.verdict,
+        main_value=main.value,
+        singles=[sum(one not in turning for one in singles), len(singles)],
+        combinations=[sum(one not in turning for one in several), len(several)],
+        least=min(values),
+        largest=max(values),
+        turns=turns or together[:1],
+        owned_by=_owned(decided, names),
     )
 
 
-def _drawn(lines: pd.DataFrame, every: list[Choice]) -> pd.Series:
-    """Whether each setting has another seed, start or draw than the main one."""
-    drawn = pd.Series(False, index=lines.index)
-    for one in every:
-        if one.draw:
-            drawn |= lines[one.parameter] != one.main
-    return drawn
-
-
-def _explained(
-    lines: pd.DataFrame, same: pd.Series, drawn: pd.Series, open_ones: list[Choice]
-) -> pd.Series:
-    """Whether a draw explains what came out at each setting: the same setting of what the paper
-    leaves open, without another draw, kept the verdict.
-
-    same: whether the verdict is the main setting's.  drawn: as `_drawn`.
-    """
-    columns = lines[[one.parameter for one in open_ones]].to_numpy().tolist()
-    settings = pd.Series([tuple(line) for line in columns], index=lines.index, dtype=object)
-    return drawn & settings.isin(set(settings[~drawn & same]))
-
-
-def _verdicts(id: str, lines: pd.DataFrame) -> pd.Series:
-    """The plain verdict at each setting; a slope that lies near enough, but whose interval is too
-    wide, is undecided there: it excludes nothing."""
-    verdict = lines["alone"].map(rules.plain)
-    claim = statements.every_claim().get(id)
-    if claim is None or not claim.rule:
-        return verdict
-    name, options = rules.parse(claim.rule)
-    if name == "slope":
-        near = (lines["value"] - options["at"]).abs() <= options["abs"]
-        verdict = verdict.mask(near & (verdict == rules.NOT_REPRODUCED), rules.UNDECIDED)
-    return verdict
-
-
-def _turns(lines, verdict, turned, differs, many, may: list[Choice]) -> list[Turn]:
-    """The settings that turn a row: those that differ in one choice; if there is none, the first
-    that differs in several."""
-    turns = [
-        Turn(
-            choice=one.name,
-            at=lines[one.parameter][at],
-            verdict=verdict[at],
-            value=float(lines["value"][at]),
-        )
-        for one in may
-        for at in lines.index[turned & differs[one.name] & (many == 1)]
-    ]
-    together = lines.index[turned & (many > 1)]
-    if turns or together.empty:
-        return turns
-    at = together[0]
-    changed = [one for one in may if differs[one.name][at]]
+def _turning(main: Tried, decided: list[Tried]) -> list[Tried]:
+    """The settings with another verdict than the main one, if no draw explains it: none by itself
+    led to that verdict, and the same setting without another draw, where that was tried, had it,
+    too."""
+    by_chance = {one.verdict for one in decided if one.drawn and not one.changed}
+    kept = [one.setting for one in decided if one.verdict == main.verdict and not one.drawn]
     return [
-        Turn(
-            choice=" and ".join(one.name for one in changed),
-            at=", ".join(lines[one.parameter][at] for one in changed),
-            verdict=verdict[at],
-            value=float(lines["value"][at]),
-        )
+        one
+        for one in decided
+        if one.verdict not in (main.verdict, *by_chance) and not (one.drawn and one.setting in kept)
     ]
 
 
-def _owned(lines: pd.DataFrame, may: list[Choice]) -> dict[str, float]:
+def _that_may_move(id: str, turning: list[Tried], every: list[Choice]) -> list[str]:
+    """The names of the choices that may move a row, or that turn it by themselves; of all, if only
+    several together turn it."""
+    open_ones = [one for one in every if not one.draw]
+    alone = [one.changed for one in turning]
+    names = [one.name for one in open_ones if one.moves(id) or [one.name] in alone]
+    return names or [one.name for one in open_ones if turning]
+
+
+def _counted(decided: list[Tried], turning: list[Tried], names: list[str]) -> list[Tried]:
+    """The settings at which one of these choices is not the main one, and those that turn; each
+    setting of these choices once for each verdict."""
+    counted, seen = [], []
+    for one in decided:
+        here = [one.verdict, *(one.setting[name] for name in names)]
+        if here not in seen and (one in turning or {*one.changed} & {*names}):
+            counted.append(one)
+        seen.append(here)
+    return counted
+
+
+def _larger(id: str, lines: pd.DataFrame, every: list[Choice], one: Robustness) -> list[Turn]:
+    """What was found at the paper's size, at settings of the choices that may move the row."""
+    turning = {turn.choice for turn in one.turns}
+    may = [choice for choice in every if choice.moves(id) or choice.name in turning]
+    names = [choice.name for choice in may]
+    tried = _tried(lines, every)
+    return [at.turn(names, named=True) for at in tried if {*at.changed} & {*names}]
+
+
+def _owned(decided: list[Tried], names: list[str]) -> dict[str, float]:
     """The share of the variation of our number over the settings that each choice explains by
     itself: the variance between the means of its settings, over the whole variance."""
-    values = lines["value"]
+    values = pd.Series([one.value for one in decided])
     whole = float(((values - values.mean()) ** 2).sum())
     if not whole > 0:
         return {}
     shares = {}
-    for one in may:
-        means = values.groupby(lines[one.parameter]).transform("mean")
-        shares[one.name] = float(((means - values.mean()) ** 2).sum()) / whole
+    for name in names:
+        means = values.groupby([one.setting[name] for one in decided]).transform("mean")
+        shares[name] = float(((means - values.mean()) ** 2).sum()) / whole
     return shares
 
 
@@ -373,32 +366,41 @@ def _weighed(row: Row, on: dict[str, Robustness | None], every: list[Choice]) ->
 
 
 def _turned(row: Row, one: Robustness) -> Row:
+    """The row with the verdict that its settings leave it.  What is refuted stays: one
+    counter-example is enough, wherever it is found."""
     if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
         return row
-    larger, alone = one.larger if row.profile == "paper" else [], rules.plain(row.alone)
-    if row.profile != "paper" and len(one.larger) >= 2:  # do its extremes agree there?
-        larger = [turn for turn in one.larger if turn.verdict != one.larger[0].verdict]
-        against = one.larger[0]
-        if not larger:
+    extremes = one.larger if len(one.larger) > 1 else []
+    if row.profile == "paper":
+        differing = [turn for turn in one.larger if turn.verdict != row.alone]
+        if differing:
+            main = _sighting(row, "the main setting", row.value, row.alone)
+            return _depends(row, [*differing, *one.turns], main, differing[0])
+    elif extremes:
+        differing = [turn for turn in extremes if turn.verdict != extremes[0].verdict]
+        if not differing:
             return row
-        first = _sighting(row, against.at, against.value, against.verdict)
-        return _depends(row, larger, [first, _at(row, larger[0])])
-    turning = [turn for turn in larger if turn.verdict != alone]
-    if turning:
-        first = _sighting(row, "the main setting", row.value, alone)
-        return _depends(row, [*turning, *one.turns], [first, _at(row, turning[0])])
-    smaller = one.turns if len(one.larger) < 2 or one.main == alone else []
-    if not smaller:
+        return _depends(row, differing, _at(row, extremes[0]), differing[0])
+    if not one.turns or (extremes and one.main != row.alone):
         return row
-    farthest = max(smaller, key=lambda turn: abs(turn.value - one.main_value))
-    first = _sighting(row, "the main setting, quick size", one.main_value, one.main)
-    return _depends(row, smaller, [first, _at(row, farthest)])
+    farthest = max(one.turns, key=lambda turn: abs(turn.value - one.main_value))
+    main = _sighting(row, "the main setting, quick size", one.main_value, one.main)
+    return _depends(row, one.turns, main, farthest)
+
+
+def _depends(row: Row, turns: list[Turn], first: Sighting, other: Turn) -> Row:
+    """The row without credit.  turns: what turns it.  first, other: the two runs that show it."""
+    names = list(dict.fromkeys(name for turn in turns for name in turn.choice.split(" and ")))
+    on = " and ".join(names).replace("_", " ")
+    witness = [first, _at(row, other)]
+    return replace(row, verdict=f"{rules.DEPENDS} {on}", depends_on=names, witness=witness)
 
 
 def _at(row: Row, turn: Turn) -> Sighting:
+    """What came out at a turn: each setting with the name of its choice in front."""
     names = turn.choice.replace("_", " ").split(" and ")
     settings = [
-        at if at.startswith(f"{name} ") else f"{name} {at}"
+        f"{name} {at.removeprefix(f'{name} ')}"
         for name, at in zip(names, turn.at.split(", "), strict=True)
     ]
     return _sighting(row, ", ".join(settings), turn.value, turn.verdict)
@@ -406,12 +408,6 @@ def _at(row: Row, turn: Turn) -> Sighting:
 
 def _sighting(row: Row, setting: str, value: float | None, verdict: str) -> Sighting:
     return Sighting(setting=setting, value=value, verdict=verdict, data=row.data or "")
-
-
-def _depends(row: Row, turns: list[Turn], witness: list[Sighting]) -> Row:
-    names = list(dict.fromkeys(name for turn in turns for name in turn.choice.split(" and ")))
-    on = " and ".join(name.replace("_", " ") for name in names)
-    return replace(row, verdict=f"{rules.DEPENDS} {on}", depends_on=names, witness=witness)
 
 
 def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]) -> Row:

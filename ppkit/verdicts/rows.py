@@ -2,7 +2,7 @@
 stands in JSON. Every row has the same fields, from the record to the page."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 
@@ -141,19 +141,19 @@ class Row(Statement, Result):
         return self.id.partition(".")[2]
 
 
-def with_result(row: Row, result: Result, **given) -> Row:
-    """The row with a result in place of what it had found.  given: other fields to set."""
-    found = {one.name: getattr(result, one.name) for one in fields(Result)}
-    return replace(row, **found, **given)
+def write(
+    path: Path, rows: list[Row], *, run: dict | None = None, pictures: dict | None = None
+) -> None:
+    """Write rows as JSON, whole or not at all.
 
-
-def write(path: Path, rows: list[Row], **about) -> None:
-    """Write rows as JSON, whole or not at all, with what is told about them.
-
-    about: of `run`, a dict on the run that found them, and `pictures`.
+    run: on the run that found them.  pictures: on those in figures/, by name.  A record of a run
+    that is not over has neither.
     ValueError if the content does not fit the schema of the file.
     """
-    content = {"schema": SCHEMA, **about, "claims": [asdict(row) for row in rows]}
+    content: dict = {"schema": SCHEMA}
+    if run is not None:
+        content |= {"run": run, "pictures": pictures}
+    content["claims"] = [asdict(row) for row in rows]
     refuse_what_does_not_fit(content)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, text + "\n")

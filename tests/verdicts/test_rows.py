@@ -128,14 +128,6 @@ def test_the_results_of_a_row_are_its_own_then_those_on_other_data():
     assert first.run == "r" and first.possible == ["reproduced"]
 
 
-def test_a_result_takes_the_place_of_the_one_before_and_leaves_all_else():
-    row = rows.with_result(FULL, OTHER, verdict="not reproduced")
-    assert {one.name: getattr(row, one.name) for one in fields(Result)} == asdict(OTHER)
-    assert row.verdict == "not reproduced"
-    others = {one.name for one in fields(Row)} - {one.name for one in fields(Result)} - {"verdict"}
-    assert all(getattr(row, name) == getattr(FULL, name) for name in others)
-
-
 def test_robustness_counts_singles_and_combinations_together():
     assert (ROBUSTNESS.same, ROBUSTNESS.tried) == (11, 19)
 
@@ -250,12 +242,6 @@ def test_what_is_written_is_read_again_field_by_field(tmp_path):
     assert list(full) == list(bare) == [field.name for field in fields(Row)]
     types = (type(found[0].robustness.larger[0]), type(found[0].also[0]), type(found[0].witness[1]))
     assert types == (Turn, Result, Sighting)
-
-
-def test_nothing_but_run_and_pictures_is_told_of_rows(tmp_path):
-    with pytest.raises(ValueError, match="batch"):
-        rows.write(tmp_path / "a.json", [BARE], batch={})
-    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_number_that_is_none_is_not_written(tmp_path):
