@@ -82,11 +82,8 @@ def judge(guess: Guess, *, right: int, why: Sequence[str]) -> None:
     letters = [*guess.options]
     if right not in range(len(letters)):
         raise ValueError(f"{guess.id} has options 0 to {len(letters) - 1}, got {right!r}")
-    if isinstance(why, str) or len(why) != len(letters):
-        given = "one text" if isinstance(why, str) else len(why)
-        raise ValueError(f"{guess.id} needs {len(letters)} reasons, one an option, got {given}")
     letter = letters[int(right)]
-    guess.outcome = letter, dict(zip(letters, why))
+    guess.outcome = letter, dict(zip(letters, why, strict=True))
     guess.speak()
     _show(guess.said)
     print(f"{letter}  {guess.options[letter]}: {guess.outcome[1][letter]}")

@@ -4,8 +4,6 @@ import pandas as pd
 
 from ppkit.show import numbers
 
-LINES = ("printed", "ours", "difference")
-
 
 def beside(table, ours: dict, *, data, digits: int | None = None) -> numbers.Table:
     """A paper's table, three lines a row: printed, ours, difference (ours less printed).
@@ -19,34 +17,31 @@ def beside(table, ours: dict, *, data, digits: int | None = None) -> numbers.Tab
     for row, column in ours:
         if row not in table.rows or column not in table.columns:
             raise KeyError(f"{table.name} has no cell ({row!r}, {column!r})")
-    compared = {column for _, column in ours}
     lines = {}
     for row, texts in table.rows.items():
-        cells = dict(zip(table.columns, texts, strict=True))
-        for line in LINES:
-            lines[row, line] = {
-                column: _cell(line, cells[column], ours.get((row, column)), digits)
-                if column in compared or line == "printed"
-                else ""
-                for column in table.columns
-            }
-    frame = pd.DataFrame.from_dict(lines, orient="index", columns=list(table.columns))
+        printed = dict(zip(table.columns, texts, strict=True))
+        here = {column: float(value) for (of, column), value in ours.items() if of == row}
+        places = {
+            column: _decimals(printed[column]) if digits is None else digits for column in here
+        }
+        lines[row, "printed"] = printed
+        lines[row, "ours"] = {
+            column: numbers.number(value, places[column]) for column, value in here.items()
+        }
+        lines[row, "difference"] = {
+            column: _difference(value, printed[column], places[column])
+            for column, value in here.items()
+        }
+    frame = pd.DataFrame.from_dict(lines, orient="index", columns=table.columns).fillna("")
     frame.index = pd.MultiIndex.from_tuples(frame.index, names=[table.name, ""])
     shown = numbers.Table(frame)
     shown.said = f"Data: {numbers.sources(data)}."
     return shown
 
 
-def _cell(line: str, printed: str, value, digits: int | None) -> str:
-    if line == "printed":
-        return printed
-    if value is None:
-        return ""
-    places = _decimals(printed) if digits is None else digits
-    if line == "ours":
-        return numbers.number(float(value), places)
+def _difference(ours: float, printed: str, places: int) -> str:
     try:
-        return f"{float(value) - float(printed.replace(',', '')):+,.{places}f}"
+        return f"{ours - float(printed.replace(',', '')):+,.{places}f}"
     except ValueError:  # the cell holds words, or nothing
         return ""
 

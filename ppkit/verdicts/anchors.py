@@ -26,7 +26,7 @@ def fingerprint(sentence: str) -> str:
     found = words(sentence)
     if not found:
         raise ValueError(f"a sentence has words, got {sentence!r}")
-    return f"{len(found)}:{_digest(found)}"
+    return _of_words(found)
 
 
 def found_in(text: str, fingerprints: list[str]) -> dict[str, str | None]:
@@ -34,22 +34,18 @@ def found_in(text: str, fingerprints: list[str]) -> dict[str, str | None]:
 
     ValueError if a fingerprint is none.
     """
-    there = words(text)
-    lengths: dict[int, set[str]] = {}
     for one in fingerprints:
-        number, _, digest = one.partition(":")
-        if not number.isdigit() or not re.fullmatch(r"[0-9a-f]{64}", digest):
+        if not re.fullmatch(r"\d+:[0-9a-f]{64}", one):
             raise ValueError(f"{one!r} is no fingerprint: it has words, a colon, 64 hex digits")
-        lengths.setdefault(int(number), set()).add(one)
+    there = words(text)
     found: dict[str, str | None] = dict.fromkeys(fingerprints)
-    for length, wanted in lengths.items():
-        for start in range(len(there) - length + 1):
+    for length in {int(one.partition(":")[0]) for one in fingerprints}:
+        for start in range(len(there) - length, -1, -1):  # so that the first one stays
             run = there[start : start + length]
-            key = f"{length}:{_digest(run)}"
-            if key in wanted and found[key] is None:
-                found[key] = " ".join(run)
+            if _of_words(run) in found:
+                found[_of_words(run)] = " ".join(run)
     return found
 
 
-def _digest(run: list[str]) -> str:
-    return hashlib.sha256(" ".join(run).encode()).hexdigest()
+def _of_words(run: list[str]) -> str:
+    return f"{len(run)}:{hashlib.sha256(' '.join(run).encode()).hexdigest()}"

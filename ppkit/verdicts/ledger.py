@@ -449,24 +449,22 @@ def scoreboard(counted: list[Row]) -> pd.DataFrame:
     counted apart.
     A column with nothing in it is left out.
     """
-    lines = [
-        {
-            "paper": row.paper,
-            "what": wording.outcome(row) if row.kind == "claim" else f"{row.kind}s",
-            "cause": row.cause or row.id,
-            "decided on": _decided_on(row.data, row.profile),
+    lines = {}
+    for paper in dict.fromkeys(row.paper for row in counted):
+        rows = [row for row in counted if row.paper == paper]
+        claims = [row for row in rows if row.kind == "claim"]
+        kinds = Counter(row.kind for row in rows)
+        decided_on = {_decided_on(row.data, row.profile) for row in rows}
+        lines[paper] = wording.counts(claims) | {
+            "causes of refuted": wording.causes_of_refuted(claims),
+            "questions": kinds["question"],
+            "checks": kinds["check"],
+            "decided on": "; ".join(sorted(decided_on - {""})),
         }
-        for row in counted
-    ]
-    frame = pd.DataFrame(lines, columns=["paper", "what", "cause", "decided on"])
-    frame["cause"] = frame["cause"].where(frame["what"] == rules.REFUTED)
-    by_paper = frame.groupby("paper", sort=False)
-    counts = by_paper["what"].value_counts().unstack(fill_value=0).rename_axis(columns=None)
-    counts["causes of refuted"] = by_paper["cause"].nunique()
     order = [*wording.SYMBOLS, "causes of refuted", "questions", "checks"]
-    counts = counts.reindex(columns=order, fill_value=0).loc[:, lambda every: every.any()]
-    decided_on = by_paper["decided on"].agg(lambda said: "; ".join(sorted(set(said) - {""})))
-    return counts.assign(**{"decided on": decided_on})
+    frame = pd.DataFrame.from_dict(lines, orient="index").rename_axis("paper")
+    counts = frame.reindex(columns=order).fillna(0).astype(int)
+    return counts.loc[:, counts.any()].assign(**{"decided on": frame["decided on"]})
 
 
 def _in_short(row: Row) -> dict[str, str]:

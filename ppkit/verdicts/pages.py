@@ -1,6 +1,7 @@
 """Verdicts as Markdown: what came out, findings, the softest rows, changed rules."""
 
 import re
+from collections import Counter
 
 from ppkit.verdicts import ledger, robustness, rules, statements, wording
 from ppkit.verdicts.rows import Row
@@ -17,27 +18,29 @@ def scoreboard(rows: list[Row]) -> str:
     rows = [row for paper in statements.titles() for row in rows if row.paper == paper]
     counts = ledger.scoreboard(rows)
     heads = [f"{wording.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
-    other = {
-        row.id: (rules.plain(row.alone), {rules.plain(one.alone) for one in row.also})
-        for row in rows
-        if row.kind == "claim" and row.also
-    }
-    twice = {id: both for id, both in other.items() if both[1] != {rules.NOT_TRIED}}
-    differ = [f"`{id}`" for id, (mine, theirs) in twice.items() if theirs != {mine}]
-    names = f" ({', '.join(differ)})" if differ else ""
-    turned = sum(row.depends_on == [ledger.OTHER_DATA] for row in rows)
-    chosen = sum(rules.plain(row.verdict) == rules.DEPENDS for row in rows) - turned
-    tried = [row.robustness for row in rows if row.kind == "claim" and row.robustness]
+    table = markdown_table(("paper", *heads), (map(str, line) for line in counts.itertuples()))
+    claims = [row for row in rows if row.kind == "claim"]
+    tried = [row.robustness for row in claims if row.robustness]
+    turned = sum(row.depends_on == [ledger.OTHER_DATA] for row in claims)
+    chosen = sum(rules.plain(row.verdict) == rules.DEPENDS for row in claims) - turned
+    beside = [row for row in claims if row.also]
+    twice = [row for row in beside if _on_other_data(row) != {rules.NOT_TRIED}]
+    differ = [row for row in twice if _on_other_data(row) != {rules.plain(row.alone)}]
+    names = ", ".join(f"`{row.id}`" for row in differ)
     return (
-        f"{markdown_table(('paper', *heads), (map(str, line) for line in counts.itertuples()))}\n\n"
+        f"{table}\n\n"
         f"Claims decided a second time, on other data: {len(twice)}; alike: "
         f"{len(twice) - len(differ)}; **depend on the data: {turned}**; not alike, where an "
-        f"interval or a choice leaves room: {len(differ) - turned}{names}. "
-        f"{len(other) - len(twice)} more need more real rows than are at hand. "
+        f"interval or a choice leaves room: {len(differ) - turned}{names and f' ({names})'}. "
+        f"{len(beside) - len(twice)} more need more real rows than are at hand. "
         f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
         f"every setting: {sum(one.tried == one.same for one in tried)}; "
         f"**depend on a choice, and have no credit: {chosen}**."
     )
+
+
+def _on_other_data(row: Row) -> set[str]:
+    return {rules.plain(one.alone) for one in row.also}
 
 
 def outcome(rows: list[Row]) -> str:
@@ -59,15 +62,14 @@ def outcome(rows: list[Row]) -> str:
 def came_out(claims: list[Row]) -> str:
     """How many claims have which verdict, in words.  Refuted claims with one cause are one
     mistake."""
-    verdicts = [rules.plain(row.verdict) for row in claims]
-    causes = {row.cause or row.id for row in claims if row.verdict == rules.REFUTED}
+    number = Counter(rules.plain(row.verdict) for row in claims)
     parts = []
     for name in (*rules.VERDICTS, rules.NOT_TRIED):
-        count = verdicts.count(name)
-        if count:
-            parts.append(f"{count} {IN_A_COUNT.get(name, name)}")
-        if count and name == rules.REFUTED:
-            parts[-1] += f" for {len(causes)} reason{'s' if len(causes) > 1 else ''}"
+        if number[name]:
+            parts.append(f"{number[name]} {IN_A_COUNT.get(name, name)}")
+        if number[name] and name == rules.REFUTED:
+            causes = wording.causes_of_refuted(claims)
+            parts[-1] += f" for {causes} reason{'s' if causes > 1 else ''}"
     return f"of {len(claims)} claims {', '.join(parts)}"
 
 

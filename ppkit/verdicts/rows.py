@@ -166,18 +166,16 @@ def read(path: Path) -> tuple[dict, list[Row]]:
     """
     try:
         content = json.loads(path.read_text("utf-8"))
-        number = content.get("schema") if isinstance(content, dict) else None
-    except ValueError as error:
+        number, claims = content.get("schema"), content.pop("claims")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
-    if not isinstance(content, dict) or not isinstance(content.get("claims"), list):
-        raise ValueError(f"{path} is damaged: it holds no rows of the ledger")
     if number != SCHEMA:
         raise ValueError(
             f"{path} is of schema {number or 'none'}, and this ppkit reads schema {SCHEMA}: "
             "run its notebooks again"
         )
     try:
-        rows = [from_json(one) for one in content.pop("claims")]
+        rows = [from_json(one) for one in claims]
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     return content, rows

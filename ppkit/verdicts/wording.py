@@ -321,6 +321,11 @@ def counts(rows: list[Row]) -> dict[str, int]:
     return {name: number[name] for name in SYMBOLS if name in number}
 
 
+def causes_of_refuted(claims: list[Row]) -> int:
+    """How many mistakes the refuted claims come from: those with one cause are one."""
+    return len({row.cause or row.id for row in claims if row.verdict == rules.REFUTED})
+
+
 def counted(rows: list[Row]) -> str:
     """How many rows came out how, and the kinds of data they were decided on, in words:
     "2 reproduced, 14 refuted; data: formula, stand-in"."""
