@@ -12,7 +12,7 @@ from waiting import FAR
 
 from ppkit import models
 from ppkit.spnn import paillier_keys, protocols, training
-from spnn_system import config, preflight
+from spnn_system import config
 from spnn_system.transport.addresses import Address
 
 GOOD = """
@@ -236,6 +236,8 @@ def test_the_digest_says_what_must_be_the_same_for_all_roles_and_for_a_resumed_r
 
 
 B = '[[holder]]\nname = "bank"'
+
+
 WRONG = [
     ('run = "first-try"', "", "the config has no run: it must be letters, digits, "),
     (
@@ -498,20 +500,3 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
     (tmp_path / "run.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="run.toml is not TOML: "):
         config.load(tmp_path / "run.toml")
-
-
-def test_a_host_that_nobody_knows(tmp_path):
-    preflight.resolve(
-        loaded(
-            tmp_path,
-            GOOD.replace("127.0.0.1:50054", "localhost:50054").replace(
-                "127.0.0.1:50053", "[::1]:50053"
-            ),
-        ).addresses
-    )
-    nobody = loaded(tmp_path, GOOD.replace("127.0.0.1:50051", "no-such-host.invalid:50051"))
-    with pytest.raises(
-        ValueError,
-        match="the host of server's address no-such-host.invalid:50051 cannot be found: ",
-    ):
-        preflight.resolve(nobody.addresses)

@@ -2,18 +2,20 @@
 says so.
 """
 
-import socket
+import os
+import stat
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from network_runs import small_rows
 
 from ppkit import datasets
 from ppkit.spnn.vertical import LEAKAGE, fraud
-from spnn_system import config, data, example
-from spnn_system.transport import addresses
+from spnn_system import config, data, example, preflight
+from spnn_system.transport import certificates
 
 
 @pytest.fixture(scope="module")
@@ -125,19 +127,6 @@ def test_without_a_dealer_there_are_keys_to_see_and_no_dealer(cards, tmp_path):
     read = config.load(path)
     assert read.roles == ("coordinator", "server", "A", "B")
     assert read.protocol.form == "dealerless" and "\nkey_bits = 2048" in path.read_text("utf-8")
-
-
-def test_ports_are_free_and_all_different(monkeypatch):
-    free = addresses.free_addresses(40)
-    assert len(set(free)) == 40
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        # one at which somebody listens, one that was drawn before: two test suites at once have
-        # different ones
-        for port in (taken.getsockname()[1], free[0].port):
-            monkeypatch.setattr(addresses, "PORTS", range(port, port + 1))
-            with pytest.raises(OSError, match=f"there are no 1 free ports of {port} to {port}"):
-                addresses.free_addresses(1)
-            free[0].listen().close()
 
 
 @pytest.mark.parametrize(
@@ -259,3 +248,28 @@ def test_the_fewest_rows_of_creditcard_have_20_frauds_to_test_on_and_one_row_les
             "test rows, or all",
         ):
             example.creditcard(rows)
+
+
+pytestmark = pytest.mark.processes
+
+
+def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
+    """Also where files that others make are open to all: what is made here is told its mode."""
+    before = os.umask(0)
+    try:
+        path = example.write(tmp_path / "deep" / "first", small_rows())
+        conf = config.load(path)
+        certificates.make(conf.network.certificates, conf.roles)
+        preflight.check(conf, conf.roles)
+    finally:
+        os.umask(before)
+    folder = path.parent
+
+    def modes(*names):
+        return {stat.S_IMODE((folder / name).stat().st_mode) for name in names}
+
+    assert modes("A.parquet", "B.parquet", "certificates/A/key.pem") == {0o600}
+    assert modes(".", "run", *(f"run/{role}" for role in conf.roles)) == {0o700}
+    path.unlink()
+    with pytest.raises(ValueError, match="there is a A.parquet in .+ already: name a new folder"):
+        example.write(folder, small_rows())  # whoever could read the old file reads no new rows

@@ -6,148 +6,24 @@ import dataclasses
 import errno
 import json
 import os
-import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from certificates_at import made_at
+from network_runs import made, small_rows
+from played_roles import FOREVER, METRICS, line, log_of, play, started, typed
 from waiting import FAR, until
 
-from ppkit import datasets, lifeline
-from ppkit.spnn.vertical import fraud
-from spnn_system import __main__ as one_role
-from spnn_system import config, example, launch, preflight
-from spnn_system.transport import certificates
-from spnn_system.transport.addresses import Address
+from ppkit import lifeline
+from spnn_system import config, launch
 
 pytestmark = pytest.mark.processes
-
-PLAYER = """
-import json, os, signal, sys, time
-from pathlib import Path
-from ppkit.lifeline import die_with_parent
-words = sys.argv[1:]
-die_with_parent(int(words[words.index("--parent") + 1]))
-role, path = words[0], Path(words[1])
-mine = path.parent / "run" / role
-plays = json.loads((path.parent / "plays.json").read_text()).get(role, [])
-begun = {"words": words, "pid": os.getpid(), "session": os.getsid(0)}
-(mine / "begun").write_text(json.dumps(begun))
-os.replace(mine / "begun", mine / "started.json")
-def status(step, state="training", sentence="", saved=None):
-    said = {"state": state, "step": step, "steps": 4, "sentence": sentence, "saved": saved}
-    (mine / "part").write_text(json.dumps(said))
-    os.replace(mine / "part", mine / "status.json")
-for play, *about in plays:
-    if play == "say":
-        print(about[0], file=sys.stderr, flush=True)
-    elif play == "status":
-        status(*about)
-    elif play == "wait":
-        time.sleep(about[0])
-    elif play == "until":
-        while not (mine.parent / about[0] / "started.json").exists():
-            time.sleep(0.01)
-    elif play == "send":
-        with open(mine / "messages.jsonl", "a") as file:
-            file.write(about[0])
-    elif play == "metrics":
-        (mine / "metrics.json").write_text(json.dumps(about[0]))
-    elif play == "signal":
-        os.kill(os.getpid(), about[0])
-    elif play == "deaf":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    elif play == "end":
-        sys.exit(about[0])
-"""
-METRICS = {
-    "test_auc": 0.75,
-    "test_rows": 90,
-    "test_positives": 21,
-    "seconds": {"online": [1.5, 1.25], "offline": [0.5, 0.0], "once": 0.25, "test": 0.1},
-}
-FOREVER = [["wait", 10 * FAR]]
-
-
-def line(sender: str, receiver: str, at: float, n_bytes: int) -> str:
-    return (
-        json.dumps(
-            {
-                "at": at,
-                "sent_at": at + 0.5,
-                "step": 1,
-                "phase": "online",
-                "sender": sender,
-                "receiver": receiver,
-                "name": "h1",
-                "n_bytes": n_bytes,
-                "wire_bytes": n_bytes + 100,
-            }
-        )
-        + "\n"
-    )
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A config, two holders' files and certificates, copied for each test."""
-    folder = tmp_path_factory.mktemp("made")
-    path = example.write(
-        folder,
-        fraud(datasets.load("creditcard", source="standin", rows=2_000)),
-        timeout=FAR,
-        batch=400,
-    )
-    certificates.make(folder / "certificates", config.load(path).roles)
-    return folder
-
-
-@pytest.fixture
-def path(made, tmp_path, monkeypatch):
-    """The config of a run whose roles are the stand-ins."""
-    folder = tmp_path / "try"
-    shutil.copytree(made, folder)
-    (tmp_path / "player.py").write_text(PLAYER, "utf-8")
-    monkeypatch.setattr(launch, "ROLE", [sys.executable, str(tmp_path / "player.py")])
-    play(folder / "config.toml")
-    return folder / "config.toml"
-
-
-def play(path: Path, **plays: list) -> None:
-    (path.parent / "plays.json").write_text(json.dumps(plays), "utf-8")
-
-
-def log_of(path: Path, role: str) -> str:
-    log = path.parent / "run" / role / "log.txt"
-    return log.read_text("utf-8") if log.exists() else ""
-
-
-def started(path: Path) -> dict[str, dict]:
-    return {
-        file.parent.name: json.loads(file.read_text("utf-8"))
-        for file in (path.parent / "run").glob("*/started.json")
-    }
-
-
-def typed(path: Path) -> str:
-    """A path as sentences name it, whatever the folder of this test is called."""
-    return shlex.quote(str(path))
-
-
-def change(path: Path, old: str, new: str) -> None:
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), "utf-8")
 
 
 class Clock:
@@ -427,24 +303,6 @@ def test_bad_input_that_a_role_finds_ends_all_at_once(path, monkeypatch):
     assert not any(psutil.pid_exists(about["pid"]) for about in started(path).values())
 
 
-def test_a_run_is_not_deleted_unless_that_is_asked_for(path, ppkit):
-    # nothing is left that could be lost
-    assert launch.run(path).code == 0 and launch.run(path).code == 0
-    for left in ("server/step-4.checkpoint", "A/parameters.npz"):
-        (path.parent / "run" / left).write_bytes(b"")
-        sentence = (
-            f"there is a run in {path.parent}/run: --resume goes on, --fresh starts anew and "
-            "deletes it"
-        )
-        assert ppkit("spnn", "run", str(path)) == (2, "", f"ppkit: {sentence}\n")
-        role = ["holder", "--name", "A"] if left.startswith("A") else ["server"]
-        assert ppkit("spnn", role[0], str(path), *role[1:]) == (2, "", f"ppkit: {sentence}\n")
-        assert launch.run(path, resume=True).code == launch.run(path, fresh=True).code == 0
-        (path.parent / "run" / left).unlink()
-    with pytest.raises(ValueError, match="--resume goes on and --fresh starts anew: choose one"):
-        launch.run(path, resume=True, fresh=True)
-
-
 def test_the_roles_hear_the_name_that_was_typed(path, monkeypatch):
     monkeypatch.chdir(path.parent.parent)
     play(path)
@@ -519,331 +377,50 @@ def test_a_child_whose_parent_has_ended_already_ends_too():
     )
 
 
-def edited(holder: str, **columns):
-    def edit(path):
-        table = pd.read_parquet(path.parent / f"{holder}.parquet")
-        for name, values in columns.items():
-            if values is None:
-                del table[name]
-            else:
-                table[name] = values(table[name])
-        table.to_parquet(path.parent / f"{holder}.parquet", index=False)
-
-    return edit
+TORN = b'{"at": 1, "sen'
 
 
-def shorter(path):
-    pd.read_parquet(path.parent / "B.parquet")[:-1].to_parquet(
-        path.parent / "B.parquet", index=False
-    )
+def sent(number, **different):
+    """A line of a message."""
+    return {
+        "at": float(number),
+        "sent_at": number + 0.5,
+        "step": number,
+        "phase": "online",
+        "sender": "B",
+        "receiver": "server",
+        "name": "h1",
+        "n_bytes": 8,
+        "wire_bytes": 100,
+        **different,
+    }
 
 
-def one_other(row: int, value):
-    def changed(column):
-        column = column.copy()
-        column[row] = value
-        return column
-
-    return changed
+def refused(role="A", event="refused", **more):
+    return {"event": event, "at": 0.0, "from": role, "why": "it was junk", **more}
 
 
-def expired(path):
-    shutil.rmtree(path.parent / "certificates")
-    long_ago = datetime.now(UTC) - timedelta(days=33)
-    made_at(long_ago, path.parent / "certificates", ["coordinator", "server", "A", "B"])
-
-
-def other_authority(path):
-    shutil.rmtree(path.parent / "certificates" / "A")
-    certificates.make(path.parent / "certificates", ["A"])
-
-
-def exchanged(path):
-    here = path.parent / "certificates"
-    shutil.copy(here / "A" / "certificate.pem", here / "B" / "certificate.pem")
-
-
-def set_to(old: str, new: str):
-    return lambda path: change(path, old, new)
-
-
-def address(role: str, new: str):
-    return lambda path: change(path, str(config.load(path).addresses[role]), new)
-
-
-REFUSED = [
-    (set_to("[server]\n", "[server2]\n"), "config.toml: the config has no key 'server2'"),
-    (
-        lambda path: change(
-            path, path.read_text("utf-8").split("[server]")[1].split("[[holder]]")[0], "\n"
-        ),
-        "[server] has no address",
-    ),
-    (set_to('name = "B"', 'name = "A"'), "config.toml: [[holder]] name 'A' is another role's"),
-    (
-        set_to('name = "masked"', 'name = "mpc"'),
-        "config.toml: [protocol] name must be one of plain, ss, he, masked, got 'mpc'",
-    ),
-    (set_to('name = "masked"', 'name = "ss"'), "config.toml: [dealer] has no address"),
-    (
-        set_to("bandwidth = 0.0", 'bandwidth = "fast"'),
-        "config.toml: [network] bandwidth must be a number of bits per second >= 0",
-    ),
-    (address("server", "nowhere"), "with a port of 1 to 65535, got 'nowhere'"),
-    (
-        address("B", "no-such-host.invalid:50000"),
-        ": the host of B's address no-such-host.invalid:50000 cannot be found: ",
-    ),
-    (
-        address("B", "192.0.2.1:50000"),
-        "the address 192.0.2.1:50000 of B is not this machine's: start each role on its own "
-        "machine, by its own command",
-    ),
-    (expired, "certificates/coordinator/certificate.pem expired on "),
-    (lambda path: shutil.rmtree(path.parent / "certificates"), "` makes all\n"),
-    (
-        lambda path: (path.parent / "certificates/B/key.pem").unlink(),
-        "the certificates of B are not in ",
-    ),
-    (exchanged, "certificates/B/certificate.pem is for 'A', not for 'B'"),
-    (
-        other_authority,
-        "the certificates of A are of another authority than coordinator's: sign all of them at "
-        "once",
-    ),
-    (lambda path: (path.parent / "run").write_text("a file"), "coordinator cannot write into "),
-    (
-        shorter,
-        "all holders must have the same rows in the same order: the 1,999 ids of holder B differ "
-        "from holder A's 2,000 in row 1,999 (from 0) first",
-    ),
-    (
-        edited("B", id=one_other(1234, -7)),
-        "ids of holder B differ from holder A's 2,000 in row 1,234 (from 0) first",
-    ),
-    (
-        edited("A", label=None),
-        "holder A's file A.parquet has no column 'label' for the labels: it has ",
-    ),
-    (
-        edited("A", label=lambda labels: labels + 1),
-        "holder A's file A.parquet: labels 'label' must be 0 or 1, row ",
-    ),
-    (
-        edited("B", V20=one_other(7, np.inf)),
-        "holder B's file B.parquet: feature 'V20' must be finite in float32, got 1 of 2,000 values",
-    ),
-    (
-        lambda path: (path.parent / "B.parquet").unlink(),
-        "holder B's file B.parquet is not there: looked in ",
-    ),
-    (
-        lambda path: path.unlink(),
-        "/config.toml is not there: `ppkit spnn example FOLDER` writes one",
-    ),
+UNREADABLE = [
+    TORN,
+    b"\xff\xfe\x00",
+    b"[1, 2]",
+    b"7",
+    b"null",
+    b'"text"',
+    b'{"at": 1}',
+    b"",
+    b'{"at": 1, "sen{"at": 2}',
+    json.dumps({"event": "refused", "at": 1.0, "from": "A", "why": "x"}).encode(),
 ]
 
 
-@pytest.mark.parametrize(
-    "spoil, sentence",
-    REFUSED,
-    ids=[f"{i}: {sentence[:50]}" for i, (_, sentence) in enumerate(REFUSED)],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2_before_anything_starts(
-    path, ppkit, monkeypatch, spoil, sentence
-):
-    monkeypatch.setattr(
-        launch.subprocess, "Popen", lambda *_, **__: pytest.fail("a role was started")
-    )
-    spoil(path)
-    code, out, said = ppkit("spnn", "run", str(path))
-    assert (
-        (code, out) == (2, "")
-        and said.startswith("ppkit: ")
-        and sentence in said
-        and said.count("\n") == 1
-    )
-    assert "-7" not in said.replace(str(path.parent), "") and not started(path)
-
-
-def test_a_port_in_use_and_two_names_of_one_port(path, ppkit):
-    where = config.load(path).addresses["server"]
-    with socket.create_server((where.host, where.port)):
-        code, _, said = ppkit("spnn", "run", str(path))
-        assert (code, said) == (
-            2,
-            f"ppkit: the address {where} of server is in use by another process or role\n",
-        )
-    preflight.check_ports({"server": where})
-    twice = {"server": where, "A": Address("localhost", where.port)}
-    with pytest.raises(
-        ValueError, match=f"the address localhost:{where.port} of A is in use by another"
-    ):
-        preflight.check_ports(twice)
-
-
-def test_a_port_is_free_again_right_after_a_connection_was_closed(path):
-    address = config.load(path).addresses["server"]
-    where = address.host, address.port
-    with socket.create_server(where) as serving, socket.create_connection(where) as calling:
-        accepted, _ = serving.accept()
-        # the server's side waits out its time
-        accepted.close()
-        assert calling.recv(1) == b""
-    preflight.check_ports({"server": address})
-
-
-def test_the_command_line_from_example_to_the_table(ppkit, tmp_path, monkeypatch):
-    folder = tmp_path / "first"
-    (tmp_path / "player.py").write_text(PLAYER, "utf-8")
-    monkeypatch.setattr(launch, "ROLE", [sys.executable, str(tmp_path / "player.py")])
-    code, out, said = ppkit("spnn", "example", str(folder), "--rows", "57000", "--protocol", "ss")
-    path = folder / "config.toml"
-    assert (code, said) == (0, "") and out.splitlines()[-3:] == [
-        f"ppkit spnn certs {typed(path)}",
-        f"ppkit spnn run {typed(path)}",
-        f"ppkit spnn predict {typed(path)}   # 100 of the test rows, as if they were new",
-    ]
-    assert len(pd.read_parquet(folder / "new-B.parquet")) == 100
-    assert (
-        "stand-in: 57,000 rows: 78 frauds to train on, 20 to test on" in out
-        and "127.0.0.1: for several machines" in out
-    )
-    read = config.load(path)
-    assert read.protocol.form == "lean"
-    code, out, said = ppkit("spnn", "certs", str(path))
-    assert (
-        (code, said) == (0, "")
-        and "coordinator, server, dealer, A, B has its key and certificate in" in out
-        and "who made all keys can speak as any role" in out
-        and out.splitlines()[-1] == f"ppkit spnn run {typed(path)}"
-    )
-    for role in read.roles:
-        certificates.check(folder / "certificates", role)
-    before = (folder / "certificates/A/key.pem").read_bytes()
-    code, _, said = ppkit("spnn", "certs", str(path))
-    assert (
-        code == 2
-        and "there is a key in " in said
-        and (folder / "certificates/A/key.pem").read_bytes() == before
-    )
-    code, _, said = ppkit("spnn", "request", str(path), "C")
-    assert code == 2 and "has no role 'C': with protocol 'ss' there are coordinator" in said
-    code, _, said = ppkit("spnn", "request", str(path), "A")
-    assert code == 2 and "there is a key in " in said
-    told = {}
-    for role in read.roles:
-        code, out, said = ppkit("spnn", "request", str(path), role, "--fresh")
-        assert (code, said) == (0, "") and "it stays on this machine" in out
-        told[role] = out.splitlines()[-1]
-    code, out, said = ppkit("spnn", "sign", str(path))
-    assert (code, said) == (0, "") and all(words in out for words in told.values())
-    assert out.splitlines()[-1].endswith(f"with: ppkit spnn holder {typed(path)} --name B")
-    for role in read.roles:
-        certificates.check(folder / "certificates", role)
-    code, _, said = ppkit("spnn", "sign", str(path))
-    assert code == 2 and "there are certificates in " in said
-    assert ppkit("spnn", "certs", str(path), "--fresh")[0] == 0
-    assert (folder / "certificates/A/key.pem").read_bytes() != before
-    assert (folder / "certificates/A/key.pem").stat().st_mode & 0o777 == 0o600
-    play(path, A=[["metrics", METRICS | {"test_auc": 0.9}], ["send", line("A", "B", 1.0, 1234567)]])
-    code, out, said = ppkit("spnn", "run", str(path))
-    assert (
-        (code, said) == (0, "")
-        and "test AUC 0.900" in out
-        and "1,234,567" in out
-        and "stand-in: 57,000 rows" in out
-    )
-    play(path, coordinator=[["status", 1, "stopped", "the server is gone"], ["end", 1]])
-    assert ppkit("spnn", "run", str(path), "--resume") == (1, "", "ppkit: the server is gone\n")
-    assert "--resume" in started(path)["server"]["words"]
-    play(path)
-    code, _, said = ppkit("spnn", "example", str(folder), "--rows", "57000")
-    assert code == 2 and "there is a config.toml in " in said
-    code, _, said = ppkit("spnn", "example", str(tmp_path / "player.py" / "x"), "--rows", "57000")
-    assert (code, said) == (
-        2,
-        f"ppkit: cannot use {tmp_path / 'player.py' / 'x'}: Not a directory\n",
-    )
-
-
-def test_one_role_by_hand(path, ppkit, monkeypatch):
-    """Every role's command starts that role, with its own certificate and port checked, and threads
-    as the config says.
-    """
-    called = []
-
-    class Module:
-        @staticmethod
-        def main(*arguments, resume):
-            called.append(
-                (
-                    module,
-                    *(given if isinstance(given, str) else given.path.name for given in arguments),
-                    resume,
-                )
-            )
-            return 1 if resume else 0
-
-    def found(name):
-        nonlocal module
-        module = name.rpartition(".")[2]
-        return Module
-
-    module = ""
-    monkeypatch.setattr(one_role.importlib, "import_module", found)
-    for name in one_role.THREAD_COUNTS:
-        monkeypatch.setenv(name, "7")
-    change(path, "threads = 1 ", "threads = 3 ")
-    # the others do not need it
-    shutil.rmtree(path.parent / "certificates" / "B")
-    for arguments in (["coordinator"], ["server"], ["holder", "--name", "A"]):
-        assert ppkit("spnn", arguments[0], str(path), *arguments[1:]) == (0, "", "")
-    assert ppkit("spnn", "server", str(path), "--resume") == (1, "", "")
-    assert (
-        one_role.main(["A", str(path)]) == 0
-        and one_role.main(["coordinator", str(path), "--resume"]) == 1
-    )
-    assert called == [
-        ("coordinator", "config.toml", False),
-        ("server", "config.toml", False),
-        ("holder", "config.toml", "A", False),
-        ("server", "config.toml", True),
-        ("holder", "config.toml", "A", False),
-        ("coordinator", "config.toml", True),
-    ]
-    assert {os.environ[name] for name in one_role.THREAD_COUNTS} == {"3"}
-    for arguments, sentence in (
-        (
-            ["dealer"],
-            f"{typed(path)} has no role 'dealer': with protocol 'masked' there are coordinator, "
-            "server, A, B",
-        ),
-        (["holder", "--name", "C"], f"{typed(path)} has no role 'C': with protocol 'masked' there"),
-        (
-            ["holder", "--name", "B"],
-            f"the certificates of B are not in {path.parent}/certificates/B: ",
-        ),
-    ):
-        code, out, said = ppkit("spnn", arguments[0], str(path), *arguments[1:])
-        assert (
-            (code, out) == (2, "")
-            and said.startswith(f"ppkit: {sentence}")
-            and said.count("\n") == 1
-        )
-
-
-def test_one_role_in_its_own_process_says_what_is_wrong_in_one_sentence(path):
-    command = [sys.executable, "-m", "spnn_system", "C", str(path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=FAR)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (
-        2,
-        "",
-        f"ppkit: {typed(path)} has no role 'C': with protocol 'masked' there are coordinator, "
-        "server, A, B\n",
-    )
-    ended = subprocess.run([*command, "--parent", "1"], capture_output=True, text=True, timeout=FAR)
-    assert (ended.returncode, ended.stderr) == (
-        1,
-        "the process 1 that started this one has ended\n",
-    )
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_what_cannot_be_read_is_skipped(tmp_path, end):
+    """All other lines count, also where an earlier version left a torn one in the middle."""
+    conf = made(tmp_path / "it", small_rows())
+    for role in conf.roles:
+        conf.folder_of(role).mkdir(parents=True)
+    good = [json.dumps(sent(number)).encode() for number in range(len(UNREADABLE) + 1)]
+    content = b"".join(b"%s\n%s\n" % pair for pair in zip(good, UNREADABLE)) + good[-1] + end
+    (conf.folder_of("B") / "messages.jsonl").write_bytes(content)
+    assert launch._messages(conf)["step"].tolist() == list(range(len(good)))

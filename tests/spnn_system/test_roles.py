@@ -2,14 +2,11 @@
 what.
 """
 
-import contextlib
 import functools
 import json
 import re
 import signal
 import stat
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -34,22 +31,18 @@ from waiting import FAR, until
 
 from ppkit.models import classification_loss
 from ppkit.spnn.layer import SPNN
-from ppkit.spnn.messages import Malformed
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.training import SGLD
 from spnn_system import data
 from spnn_system.launch import run as launch
-from spnn_system.roles.coordinator import Coordinator
-from spnn_system.roles.party import Party
-from spnn_system.roles.protocol_side import admission
-from spnn_system.run.reports import HEARD, OddPlan, Plan, checked, plan_of
-from spnn_system.run.role_folder import RoleFolder
+from spnn_system.run.reports import HEARD
 from spnn_system.transport import frames
-from spnn_system.transport.links import Rejected
 
 pytestmark = pytest.mark.processes
 
+
 AROUND = {"rows and ids", "test rows", "order"}  # what no protocol sends
+
 
 CASES = {
     "plain": dict(protocol="plain"),
@@ -140,11 +133,6 @@ def test_metrics_are_the_label_holders_and_name_the_source(done):
         status(conf)["state"] == "done"
         and status(conf)["step"] == status(conf)["steps"] == status(conf)["saved"] == 6
     )
-
-
-# who hears what: no 8 bytes of anything private. A hit by chance: at most 10^6 bytes against 10^6
-# windows of at least 60 random
-# bits, below 2^-20 = 10^-6; labels are looked for 16 at a time.
 
 
 class Searched:
@@ -299,9 +287,6 @@ def test_a_roles_folder_is_its_own(done):
             assert stat.S_IMODE((conf.folder_of(role) / name).stat().st_mode) == 0o600, (role, name)
 
 
-# other settings
-
-
 def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
     conf, _, _, roles = done
     assert all(
@@ -309,32 +294,6 @@ def test_secrets_of_a_seed_are_said_by_every_role_and_with_the_result(done):
         for role in roles.values()
     )
     assert metrics_of(conf)["secrets"] == "from a seed, for teaching: NOT SECRET"
-
-
-def test_a_second_process_of_a_role_touches_nothing(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    first = Party(conf, "A", resume=False)
-    first.checkpoints.save(2, {}, {})
-    mine = first.folder.path
-    before = {path.name: path.read_bytes() for path in mine.iterdir()}
-    for resume in (False, True):
-        with pytest.raises(
-            ValueError,
-            match="^holder A of this run is running already: another process has A/ in .*run$",
-        ):
-            Party(conf, "A", resume=resume)
-    assert {
-        path.name: path.read_bytes() for path in mine.iterdir()
-    } == before and "secret.key" in before
-    with contextlib.closing(RoleFolder(conf, "coordinator")):
-        role = nursery().start(conf, "coordinator")
-        assert role.wait() == 2
-        assert role.said().startswith(
-            "ppkit: the coordinator of this run is running already: another process has "
-            "coordinator/ in "
-        )
-    first.folder.close()  # as when its process ends
-    Party(conf, "A", resume=False)
 
 
 def test_what_is_not_secret_or_keeps_secrets_is_said(tmp_path):
@@ -410,9 +369,6 @@ def test_sgld_moves_every_part_by_its_own_noise(tmp_path):
         "server.1.weight": net.hidden[1].weight,
     }.items():
         assert np.array_equal(found[name], value.detach().numpy()), name
-
-
-# what is not right is said before anything is trained
 
 
 def test_holders_with_other_rows_find_out_among_themselves(tmp_path):
@@ -504,223 +460,6 @@ def test_a_role_whose_hello_nobody_hears_any_more_takes_the_stop_for_its_answer(
             "A", "order", {"kind": "stop", "sentence": "holder B has another config"}, timeout=FAR
         )
         assert A.wait() == 1 and "ppkit: holder B has another config\n" in A.said()
-
-
-WHOLE = {
-    "hello": {"config": "c" * 64, "columns": 3, "resume": False, "saved": []},
-    "alive": {"step": 1},
-    "ready": {"step": 1},
-    "saved": {"step": 1},
-    "stopped": {"why": "disk", "role": None},
-}
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ({"kind": "loss", "value": 1}, "kind must be one of hello"),
-        ({}, "kind must be one of"),
-        ({"kind": ["x"]}, "kind must be one of hello"),
-        ({"kind": "alive", "loss": 1}, "alive must have step and session alone"),
-        ({"kind": "ready", "step": 0.25}, "ready has something for step"),
-        ({"kind": "ready", "step": True}, "ready has something for step"),
-        ({"kind": "ready", "step": [0.25]}, "ready has something for step"),
-        ({"kind": "saved", "session": "theta is 0.123"}, "saved has something for session"),
-        ({"kind": "hello", "columns": {"mean": 1}}, "hello has something for columns"),
-        ({"kind": "hello", "saved": [1, 0.5]}, "hello has something for saved"),
-        ({"kind": "stopped", "why": "theta[0] is 0.123"}, "stopped has something for why"),
-        ({"kind": "stopped", "role": "0.123"}, "stopped has something for role"),
-        ({"kind": "stopped", "why": ["x"]}, "stopped has something for why"),
-        ({"kind": "stopped", "role": ["A"]}, "stopped has something for role"),
-        ({"kind": "alive", "step": 7}, "alive has something for step"),
-        ({"kind": "alive", "step": -1}, "alive has something for step"),
-        ({"kind": "saved", "step": 10**400}, "saved has something for step"),
-        ({"kind": "hello", "saved": [7]}, "hello has something for saved"),
-        ({"kind": "hello", "saved": [1] * 8}, "hello has something for saved"),
-        ({"kind": "hello", "columns": 0}, "hello has something for columns"),
-        ({"kind": "hello", "columns": 10**7}, "hello has something for columns"),
-    ],
-)
-def test_the_coordinator_refuses_to_be_told_more(said, why):
-    whole = WHOLE.get(str(said.get("kind")), {}) | {"session": "a" * 16}
-    roles = ["coordinator", "server", "A", "B"]
-    with pytest.raises(ValueError, match=re.escape(why)) as refused:
-        checked(whole | said, roles, steps=6)
-    assert "0.1" not in str(refused.value)
-    for kind, keys in WHOLE.items():
-        good = {"kind": kind, "session": "a" * 16, **keys}
-        assert checked(good, roles, steps=6) == good
-        for key in keys:
-            with pytest.raises(ValueError, match=f"{kind} must have .*{key}"):
-                checked({k: v for k, v in good.items() if k != key}, roles, steps=6)
-
-
-def test_a_role_goes_on_from_no_step_that_it_did_not_say(tmp_path):
-    """Or a coordinator could let masks repeat: a resumed role that starts again at 0."""
-    for saved, start, others in ((None, None, (0, 4)), ([0, 2, 4], 2, (None, 6, "2", [2]))):
-        plan = {"kind": "plan", "columns": [3, 2], "start": start}
-        assert plan_of(plan, "B", saved=saved) == Plan((3, 2), start)
-        for other in others:
-            with pytest.raises(OddPlan, match="the plan goes on from step .*, and holder B "):
-                plan_of({**plan, "start": other}, "B", saved=saved)
-
-
-def test_the_coordinator_starts_without_torch():
-    code = (
-        "import sys, spnn_system.roles.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & "
-        "set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-class Written:
-    """An endpoint that only writes down what the coordinator says."""
-
-    def __init__(self):
-        self.said = []
-
-    def call(self, role, method, said, *, timeout=None):
-        self.said.append((role, said))
-        return {}
-
-
-def test_a_process_of_before_a_resumption_is_told_to_stop_and_not_listened_to(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    coordinator = Coordinator(conf, Written())
-    hello = {
-        "kind": "hello",
-        "config": conf.digest,
-        "columns": 3,
-        "resume": False,
-        "saved": [],
-        "session": "a" * 16,
-    }
-    assert coordinator.roster.hear("A", hello) == {}
-    assert coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16}) == {
-        "saved": None
-    }
-    for said in (
-        {"kind": "alive", "step": 6},
-        {"kind": "saved", "step": 6},
-        {"kind": "stopped", "why": "error", "role": None},
-    ):
-        assert (
-            "started anew without this process"
-            in coordinator.roster.hear("A", {**said, "session": "b" * 16})["stop"]
-        )
-    assert coordinator.roster.step == 2 and len(coordinator.roster._reports) == 1
-
-
-def test_a_hello_is_taken_once(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    coordinator = Coordinator(conf, Written())
-    hello = {
-        "kind": "hello",
-        "config": conf.digest,
-        "columns": 3,
-        "resume": False,
-        "saved": [],
-        "session": "a" * 16,
-    }
-    refused = [
-        ("A", {"kind": "alive", "step": 0, "session": "a" * 16}, "holder A must say hello first"),
-        None,
-        ("A", {**hello, "session": "b" * 16}, "holder A has said hello already"),
-        ("A", hello, "holder A has said hello already"),
-    ]
-    for each in refused:
-        if each is None:
-            assert coordinator.roster.hear("A", hello) == {}
-            continue
-        with pytest.raises(ValueError, match=each[2]):
-            coordinator.roster.hear(*each[:2])
-    assert len(coordinator.roster._reports) == 1
-    stopped = {"kind": "stopped", "why": "changed", "role": None, "session": "c" * 16}
-    # a role may give up before its hello
-    assert coordinator.roster.hear("B", stopped) == {} and len(coordinator.roster._reports) == 2
-    assert "stop" in coordinator.roster.hear("A", stopped) and len(coordinator.roster._reports) == 2
-    assert (
-        coordinator.roster.hear("A", {"kind": "alive", "step": 2, "session": "a" * 16})
-        == {"saved": None}
-        and coordinator.roster.step == 2
-    )
-
-
-def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):
-    coordinator = Coordinator(made(tmp_path / "it", small_rows()), Written())
-    for role in ("server", "A", "B"):
-        coordinator._take(role, {"kind": "saved", "step": 2})
-    assert (coordinator.roster.step, coordinator.roster.resumable) == (2, 2)
-
-
-def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
-    """A holder that sends the server what it may not is refused; the server, which has not even
-    begun, stays as it was.
-    """
-    conf = made(tmp_path / "it", small_rows())
-    assert admission(conf, "server") == {
-        "A": {"masked X theta", "dL/dh_L", "test rows"},
-        "B": {"masked X theta"},
-    }
-    assert admission(conf, "A") == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
-    assert admission(conf, "B") == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
-    server = nursery().start(conf, "server")
-    with opened(
-        "B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR
-    ) as intruder:
-        intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
-        with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
-            intruder.flush()
-        with pytest.raises(Rejected, match="only the coordinator gives orders here"):
-            intruder.call("server", "order", {"kind": "go"})
-    assert server.code() is None
-    server.signal(signal.SIGKILL)
-    assert server.wait() == -signal.SIGKILL
-
-
-def party_with(conf, role, endpoint):
-    party = Party(conf, role, resume=False)
-    party.control.endpoint = endpoint
-    return party
-
-
-class Received:
-    """An endpoint to which one thing came."""
-
-    def __init__(self, payload):
-        self.payload = payload
-
-    def receive(self, sender, name, **_):
-        return self.payload
-
-
-@pytest.mark.parametrize(
-    ("payload", "says"),
-    [
-        (torch.zeros(3, 1), r"must have shape \(3, 2\), got \(3, 1\)"),
-        (torch.zeros(3, 2).double(), "must be torch.float32, got torch.float64"),
-        (torch.full((3, 2), torch.nan), "must be finite$"),
-        (torch.full((3, 2), -torch.inf), "must be finite$"),
-        (b"abc", "must be a tensor, got bytes"),
-        ({"a": 1}, "must be a tensor, got dict"),
-    ],
-)
-def test_what_a_step_waits_for_is_checked_and_its_sender_named(tmp_path, payload, says):
-    part = party_with(made(tmp_path / "it", small_rows()), "B", Received(payload))
-    with pytest.raises(Malformed, match=f"^'dL/dh1' of the server {says}") as refused:
-        part.receive_tensor("server", "dL/dh1", (3, 2))
-    assert refused.value.role == "server"
-    part.control.endpoint = Received(torch.ones(3, 2))
-    assert torch.equal(part.receive_tensor("server", "dL/dh1", (3, 2)), torch.ones(3, 2))
-
-
-@pytest.mark.parametrize(
-    "payload", [{}, {"n": 0.5}, {"n": -1}, {"n": True}, {"rows": 3}, b"3", torch.ones(1)]
-)
-def test_a_number_of_rows_is_a_whole_number(tmp_path, payload):
-    part = party_with(made(tmp_path / "it", small_rows()), "server", Received(payload))
-    with pytest.raises(Malformed, match="'test rows' of A must have n, a whole number"):
-        part.receive_count("A", "test rows", "n")
 
 
 ROGUE = """

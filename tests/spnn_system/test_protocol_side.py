@@ -1,20 +1,47 @@
-"""Keys live as long as a run can go on; rows are their user's alone; a wrong key ends a run."""
+"""Which messages a role takes; keys live as long as a run can go on; a wrong key ends a run."""
 
-import os
+import signal
 import stat
 
 import pytest
-from network_runs import alone, made, parts_of, same, small_rows, started
+import torch
+from network_pair import opened
+from network_runs import alone, made, nursery, parts_of, same, small_rows, started
+from waiting import FAR
 
-from spnn_system import config, example, launch, preflight
+from spnn_system import launch
 from spnn_system.roles.party import Party
-from spnn_system.roles.protocol_side import kept_key
+from spnn_system.roles.protocol_side import admission, kept_key
 from spnn_system.run.checkpoints import root_secret
 from spnn_system.run.reports import named
-from spnn_system.run.role_folder import SECRETS
-from spnn_system.transport import certificates
+from spnn_system.transport.links import Rejected
 
 pytestmark = pytest.mark.processes
+
+
+def test_a_role_takes_only_the_messages_of_its_protocol(tmp_path):
+    """A holder that sends the server what it may not is refused; the server, which has not even
+    begun, stays as it was.
+    """
+    conf = made(tmp_path / "it", small_rows())
+    assert admission(conf, "server") == {
+        "A": {"masked X theta", "dL/dh_L", "test rows"},
+        "B": {"masked X theta"},
+    }
+    assert admission(conf, "A") == {"server": {"h_L", "dL/dh1"}, "B": {"rows and ids"}}
+    assert admission(conf, "B") == {"server": {"dL/dh1"}, "A": {"seed", "rows and ids", "order"}}
+    server = nursery().start(conf, "server")
+    with opened(
+        "B", conf.addresses, run=conf.run, certificates=conf.network.certificates, timeout=FAR
+    ) as intruder:
+        intruder.send("server", "dL/dh_L", torch.zeros(3), step=0)
+        with pytest.raises(Rejected, match="B may not send 'dL/dh_L' to server"):
+            intruder.flush()
+        with pytest.raises(Rejected, match="only the coordinator gives orders here"):
+            intruder.call("server", "order", {"kind": "go"})
+    assert server.code() is None
+    server.signal(signal.SIGKILL)
+    assert server.wait() == -signal.SIGKILL
 
 
 PROTOCOLS = {
@@ -22,6 +49,8 @@ PROTOCOLS = {
     "he": dict(protocol="he", key_bits=512),
     "dealerless": dict(protocol="ss", form="dealerless", key_bits=512),
 }
+
+
 HAVE_KEYS = {"he": ["server"], "dealerless": ["A", "B"]}
 
 
@@ -66,49 +95,6 @@ def test_keys_stay_while_a_run_can_go_on_and_go_when_it_has_ended(tmp_path, fork
     assert not keys_of(conf) and parts_of(conf)  # and the refusal has changed nothing
 
 
-def test_a_new_run_takes_away_the_keys_and_all_else_of_one_that_never_ended(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    conf.folder_of("server").mkdir(parents=True)
-    left = [
-        *SECRETS,  # of a run with protocol he, say
-        "step-000000020.checkpoint",
-        "step-000000030.checkpoint.7.part",
-        "journal.txt",
-        "messages.jsonl",
-        "received.frames",
-        "parameters.npz",
-    ]
-    for name in left:
-        (conf.folder_of("server") / name).write_text("0" * 64)
-    part = Party(conf, "server", resume=False)
-    part.folder.close()
-    assert {path.name for path in part.folder.path.iterdir()} == {"lock", "secret.key"}
-    assert keys_of(conf).keys() == {"server/secret.key"}
-    assert keys_of(conf)["server/secret.key"] != b"0" * 64
-
-
-def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
-    """Also where files that others make are open to all: what is made here is told its mode."""
-    before = os.umask(0)
-    try:
-        path = example.write(tmp_path / "deep" / "first", small_rows())
-        conf = config.load(path)
-        certificates.make(conf.network.certificates, conf.roles)
-        preflight.check(conf, conf.roles)
-    finally:
-        os.umask(before)
-    folder = path.parent
-
-    def modes(*names):
-        return {stat.S_IMODE((folder / name).stat().st_mode) for name in names}
-
-    assert modes("A.parquet", "B.parquet", "certificates/A/key.pem") == {0o600}
-    assert modes(".", "run", *(f"run/{role}" for role in conf.roles)) == {0o700}
-    path.unlink()
-    with pytest.raises(ValueError, match="there is a A.parquet in .+ already: name a new folder"):
-        example.write(folder, small_rows())  # whoever could read the old file reads no new rows
-
-
 @pytest.mark.parametrize("name", ["secret.key", "paillier.key"])
 def test_a_secret_that_others_may_read_is_not_used_again(tmp_path, name):
     folder = tmp_path
@@ -130,6 +116,8 @@ WRONG_KEY = """
 from ppkit.spnn import dealerless, encrypted
 encrypted.key_out = dealerless.key_out = lambda public: {payload}
 """
+
+
 WRONG = {
     "a power": (
         "((2**256 - 189) ** 2).to_bytes(64, 'big')",

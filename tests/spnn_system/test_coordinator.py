@@ -1,33 +1,16 @@
 """Who is found silent, hung or at fault, and what does not go on: on simulated time."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 from network_runs import made, small_rows
-from waiting import FAR, Simulated
+from waiting import Simulated
 
-from spnn_system import config
-from spnn_system.roles import coordinator as coordinators
 from spnn_system.roles.coordinator import Coordinator, Ended
-from spnn_system.roles.party import BAD_INPUT, Party, failure_of
-from spnn_system.run.checkpoints import Changed
-from spnn_system.run.journal import SentBefore
+from spnn_system.roles.party import BAD_INPUT
 from spnn_system.transport.endpoint import Silent
-
-
-def promised(sentence):
-    """(the step it stopped at, the step it goes on from) that a sentence names."""
-    words = sentence.replace(";", "").split()
-    steps = [int(word) for before, word in zip(words, words[1:]) if before == "step"]
-    assert "the run stops at step" in sentence and "--resume` goes on from step" in sentence
-    return tuple(steps)
-
-
-def a_role(tmp_path, clock, **settings):
-    """Holder A before its hello, by a simulated clock."""
-    one = Party(made(tmp_path / "it", small_rows(), **settings), "A", resume=False)
-    one.control._clock = clock
-    return one
 
 
 class Unheard:
@@ -144,68 +127,6 @@ def test_a_role_that_says_meanwhile_why_it_stopped_is_the_one_that_is_named(tmp_
     assert clock.time == 100.3
 
 
-def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):
-    clock = Simulated()
-    one = a_role(tmp_path, clock, timeout=2.0)
-    one.control.endpoint = Unheard(lambda: setattr(clock, "time", clock.time + 0.75))
-    one.progress.step, one.progress.last, one.control._saved = 7, 20, 4
-    one.control.begin()
-    one.control._beat.join(FAR)
-    sentence = one.control.sentence
-    assert sentence.startswith("the coordinator gave no sign of life for 2.0 s: ") and promised(
-        sentence
-    ) == (7, 4)
-    assert one.control.endpoint.given == [0.5] * 3 and one.control.endpoint.stopped == [sentence]
-
-
-def test_a_role_with_an_error_of_its_own_says_the_coordinators_sentence_too(tmp_path, capsys):
-    control = a_role(tmp_path, Simulated()).control
-    control.endpoint = Unheard()
-    # it came while this role computed
-    control.stop("holder B could not reach the server")
-    control.give_up("unreachable", "server")
-    assert capsys.readouterr().err == "ppkit: holder B could not reach the server\n"
-
-
-def test_a_role_that_tests_names_no_step_beyond_the_last(tmp_path):
-    one = a_role(tmp_path, Simulated())
-    one.progress.step, one.progress.last = 8, 6
-    assert "the run stops at step 6" in one.control.without_coordinator()
-    one.progress.step = 3
-    assert "the run stops at step 3" in one.control.without_coordinator()
-
-
-def test_nothing_leaves_before_the_journal_has_it(tmp_path):
-    class Taken:
-        def __init__(self):
-            self.payloads = []
-
-        def send(self, receiver, name, payload, **_):
-            self.payloads.append(payload)
-
-    def opened(resume):
-        one = Party(conf, "A", resume=resume)
-        one.progress.step = 1
-        if resume:
-            one.journal.recall(0)
-        one.journal.begin()
-        one.control.endpoint = Taken()
-        return one
-
-    conf = made(tmp_path / "it", small_rows())
-    first = opened(False)
-    first.send("server", "masked X theta", b"one")
-    first.journal.close()
-    first.folder.close()
-    again = opened(True)
-    with pytest.raises(SentBefore):
-        again.send("server", "masked X theta", b"two")
-    again.journal.close()
-    assert [one.control.endpoint.payloads for one in (first, again)] == [[b"one"], []]
-
-
-# what goes on, and from where
-
 GOOD = {"server": [0, 2, 4], "A": [0, 2, 4], "B": [0, 2, 4]}
 
 
@@ -225,29 +146,30 @@ def test_a_run_does_not_go_on_where_a_role_has_no_checkpoint(tmp_path):
     )
 
 
-@pytest.mark.parametrize("what", ["config", "data"])
-def test_a_role_whose_config_or_data_changed_does_not_go_on(tmp_path, what):
-    conf = made(tmp_path / "it", small_rows())
-    before = Party(conf, "B", resume=False, data_digest="one")
-    before.checkpoints.save(0, {}, {})
-    before.folder.close()
-    if what == "config":
-        conf.path.write_text(conf.path.read_text().replace("lr = 1.5", "lr = 1.25"))
-    digest = "two" if what == "data" else "one"
-    after = Party(config.load(conf.path), "B", resume=True, data_digest=digest)
-    with pytest.raises(
-        Changed, match=f"the {what} changed since the checkpoint of step 0"
-    ) as changed:
-        after.checkpoints.usable()
-    failure = failure_of(changed.value, after.folder.path)
-    assert (failure.code, failure.why, failure.role) == (BAD_INPUT, "changed", None)
+pytestmark = pytest.mark.processes
 
 
-def test_where_nothing_is_nothing_goes_on(tmp_path):
-    conf = made(tmp_path / "it", small_rows())
-    for role in conf.roles:
-        with pytest.raises(ValueError, match="there is nothing to go on from"):
-            if role == "coordinator":
-                coordinators.main(conf, resume=True)
-            else:
-                Party(conf, role, resume=True)
+def test_the_coordinator_starts_without_torch():
+    code = (
+        "import sys, spnn_system.roles.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & "
+        "set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+class Written:
+    """An endpoint that only writes down what the coordinator says."""
+
+    def __init__(self):
+        self.said = []
+
+    def call(self, role, method, said, *, timeout=None):
+        self.said.append((role, said))
+        return {}
+
+
+def test_the_step_that_a_run_stops_at_is_not_before_the_one_it_goes_on_from(tmp_path):
+    coordinator = Coordinator(made(tmp_path / "it", small_rows()), Written())
+    for role in ("server", "A", "B"):
+        coordinator._take(role, {"kind": "saved", "step": 2})
+    assert (coordinator.roster.step, coordinator.roster.resumable) == (2, 2)

@@ -16,16 +16,16 @@ import pytest
 import torch
 from held_roles import BEATS, gone, held, hold, silent
 from network_runs import alone, finished, made, parts_of, same, small_rows, started
-from torch import nn
 
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
 from spnn_system import config, data, example, launch
-from spnn_system.config import TORCH_OPTIMISERS, Training
 from spnn_system.roles.server import own_layers
-from spnn_system.roles.weights import Optimiser, arrays_of, put
+from spnn_system.roles.weights import arrays_of, put
 
 README = Path(config.__file__).with_name("README.md")
+
+
 # batch normalisation has buffers, dropout draws, and one parameter has never a gradient
 LAYERS = """
 from pathlib import Path
@@ -156,9 +156,6 @@ def test_fig_4_of_the_readme_runs_and_the_network_ends_in_its_numbers(
     assert np.array_equal(found["A.weight"], net.output.weight.detach())
 
 
-# what is not right is one sentence
-
-
 def of_layers(tmp_path, text=LAYERS, **changes):
     """The config of a run whose server has these layers."""
     settings = with_layers(tmp_path / "server", text) | {"hidden": (4, 3)} | changes
@@ -250,63 +247,3 @@ def test_labels_are_0_to_classes_minus_1(tmp_path):
     text = conf.path.read_text().replace("classes = 4", "classes = 3")
     with pytest.raises(ValueError, match=r"labels 'label' must be 0 to 2, row \d+ \(from 0\) is"):
         data.read(config.parse(text, conf.path), "A")
-
-
-# torch's optimisers
-
-
-@pytest.mark.parametrize("name", TORCH_OPTIMISERS)
-def test_an_optimiser_kept_as_arrays_goes_on_as_torchs_own(name):
-    torch.manual_seed(5)
-    gradients = [[torch.randn(3, 2), torch.randn(2)] for _ in range(9)]
-    start = {"weight": torch.randn(3, 2), "bias": torch.randn(2)}
-
-    def made(kind):
-        part = nn.Module()
-        for key, value in start.items():
-            part.register_parameter(key, nn.Parameter(value.clone()))
-        return part, kind(part)
-
-    def moved(part, optimiser, steps):
-        for step in steps:
-            part.weight.grad, part.bias.grad = gradients[step]
-            optimiser.step()
-
-    training = Training(train_rows=1, optimiser=name, lr=0.02)
-    ours = lambda part: Optimiser(part, training, Stream(bytes(32)))
-    kind = getattr(torch.optim, TORCH_OPTIMISERS[name])
-    whole, its = made(lambda part: kind(part.parameters(), lr=0.02))
-    moved(whole, its, range(9))
-    part, optimiser = made(ours)
-    moved(part, optimiser, range(4))
-    kept = {key: value.copy() for key, value in arrays_of(part).items()}
-    state = {key: value.copy() for key, value in optimiser.state.items()}
-    assert all(type(value) is np.ndarray and value.dtype != object for value in state.values())
-    again, optimiser = made(ours)
-    put(again, kept)
-    optimiser.state = state
-    moved(again, optimiser, range(4, 9))
-    for key, value in arrays_of(whole).items():
-        assert np.array_equal(arrays_of(again)[key], value), key
-        assert not np.array_equal(kept[key], value)
-
-
-@pytest.mark.parametrize("name", ["sgd", "sgld", "adam"])
-def test_a_part_without_parameters_is_moved_by_nothing(name):
-    optimiser = Optimiser(nn.Sigmoid(), Training(train_rows=1, optimiser=name), Stream(bytes(32)))
-    optimiser.step()
-    assert optimiser.state == {}
-    optimiser.state = {}
-
-
-@pytest.mark.processes
-def test_sgd_loads_no_compiler_of_torchs():
-    code = (
-        "import sys, torch\n"
-        "from spnn_system.roles.weights import Optimiser\n"
-        "from spnn_system.config import Training\n"
-        "part = torch.nn.Linear(2, 1)\n"
-        "Optimiser(part, Training(train_rows=1), None).step()\n"
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
