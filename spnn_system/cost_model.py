@@ -60,7 +60,7 @@ def floor(table: pd.DataFrame, bandwidth: float) -> float:
     >>> round(floor(table, bandwidth=8_000), 3)
     0.56
     """
-    return _seconds(part(table, "online"), bandwidth, 0.0, 0.0)
+    return online_seconds(table, bandwidth=bandwidth)
 
 
 def online_seconds(

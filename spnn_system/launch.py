@@ -28,7 +28,7 @@ from spnn_system.run.role_folder import LOG, MESSAGES, METRICS, SCORES, STATUS, 
 ROLE = [sys.executable, "-P", "-m", "spnn_system"]
 COLUMNS = ["step", "phase", "sender", "receiver", "name", "n_bytes", "wire_bytes", "at", "sent_at"]
 DONE, STOPPED, BAD_INPUT = 0, 1, 2  # the exit codes of a role, and of a run
-STOPS = ": the run stops at step "  # of each role's sentence, what each knows for itself
+STOPS = ": the run stops at step "
 # seconds beyond the timeout that roles get to end after the first one failed
 AFTER_ALL = 3.0
 
@@ -213,22 +213,17 @@ class _Roles(AbstractContextManager):
             failed = list(self._codes)
         # who ended by itself first: the others only waited for it
         failed.sort(key=lambda role: self._codes[role] is None)
-        return STOPPED, status.get("sentence") or self._without_coordinator(failed[:3], status)
+        return STOPPED, status.get("sentence") or self._without_coordinator(failed[:2])
 
-    def _without_coordinator(self, failed: Sequence[str], status: dict) -> str:
-        """Who failed, at which step, and how it goes on, where the coordinator could not say so.
-
-        Each role that ended knows a step of its own: the coordinator's last one counts.
+    def _without_coordinator(self, failed: Sequence[str]) -> str:
+        """Who failed, where the coordinator could not say so: the last words of a role that only
+        missed it say at which step, and how it goes on.
         """
-        who = "; ".join(self._about(role).partition(STOPS)[0] for role in failed)
+        who = "; ".join(self._about(role) for role in failed)
         if self._config.trained:
+            who = who.partition(STOPS)[0]
             return f"{who}: the prediction stops; the same command starts it again"
-        if status.get("saved") is None:
-            return who
-        return (
-            f"{who}{STOPS}{status['step']}; `ppkit spnn run {self._config.typed} --resume` "
-            f"goes on from step {status['saved']} or later"
-        )
+        return who
 
     def _about(self, role: str) -> str:
         code, log = self._codes[role], self._config.folder_of(role) / LOG

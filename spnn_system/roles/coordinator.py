@@ -24,7 +24,6 @@ from spnn_system.run.role_folder import STATUS, RoleFolder
 from spnn_system.transport.endpoint import Endpoint, LinkError
 from spnn_system.transport.shaping import WallClock
 
-GRACE = 0.6  # seconds in which the report of who is really gone may still come
 # seconds for the last word to all; to those still starting, if one stops
 LAST_WORD, LATECOMERS = 1.0, 5.0
 
@@ -213,19 +212,11 @@ class Coordinator:
         seen = self.roster.roles
         seen[role].stopped = True
         if said["why"] == "unreachable" and said["role"] in seen:
-            until = self._clock.now() + GRACE
-            while said["why"] == "unreachable" and self._clock.now() < until:
-                report = self.roster.report(until)
-                if report and report[1]["kind"] != "stopped":
-                    self._take(*report)
-                elif report and report[1]["why"] != "unreachable":
-                    role, said = report
-            if said["why"] == "unreachable":
-                quiet = self._clock.now() - seen[said["role"]].at
-                if quiet > max(0.5, 0.6 * self._timeout):
-                    raise self._ended(
-                        f"{named(said['role'])} gave no sign of life for {self._timeout:.1f} s"
-                    )
+            quiet = self._clock.now() - seen[said["role"]].at
+            if quiet > max(0.5, 0.6 * self._timeout):
+                raise self._ended(
+                    f"{named(said['role'])} gave no sign of life for {self._timeout:.1f} s"
+                )
         about = named(said["role"]) if said["role"] else "another role"
         words = WHY_STOPPED[said["why"]].format(role=about, timeout=f"{self._timeout:.1f}")
         if said["why"] == "values" and self.roster.step <= 1:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ppkit.models import classification_loss
+from ppkit.spnn.sides import Holder
 from spnn_system import columns, data
 from spnn_system.config import Config
 from spnn_system.roles.party import FeaturesTooLarge, Party, RowOrder, RowsDiffer
@@ -53,18 +54,20 @@ class HolderWork:
 
     def __init__(self, party: Party, X: torch.Tensor, y: torch.Tensor | None, ids: list[str]):
         self.party, self.X, self.ids = party, X, ids
-        self.config, self.training, self.side = party.config, party.config.training, party.side
+        self.config, self.training = party.config, party.config.training
+        self.side = party.side_as(Holder)
         self.n, self.widths = self.training.train_rows, party.config.model.hidden
         self.folder = party.folder.path
         start, columns = Start(party.config, party.root), party.plan.columns
         self.theta = start.theta(columns, self.config.names.index(party.role))
-        self.part = nn.ParameterDict({"theta": self.theta})
+        parameters = [("theta", self.theta)]
         self.last: Last | None = None
         if party.role == self.config.label_holder:
             output = start.output(columns)
             # new rows have no labels
             self.last = Last(output, torch.empty(0) if y is None else y)
-            self.part.update(output.named_parameters())
+            parameters += output.named_parameters()
+        self.part = nn.ParameterDict(parameters)
         put_back(self.config, party.role, self.part)
         self.optimiser = Optimiser(self.part, self.training, party.root)
         self.seconds: dict[str, list[float]] = {"online": [], "offline": []}

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ppkit.spnn.messages import Malformed, Program, Send, seed_from, tensor_from
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.sides import Side
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel, Progress
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
@@ -25,6 +26,7 @@ from spnn_system.run.role_folder import METRICS, RoleFolder
 from spnn_system.transport.links import Interrupted, OutOfTurn, Rejected, Silent, Stopped
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
+SideT = TypeVar("SideT", bound=Side)
 
 
 class RowsDiffer(Malformed):
@@ -145,6 +147,12 @@ class Party:
                 endpoint.stop("this role has stopped")
                 return failure.code
         return 0
+
+    def side_as(self, kind: type[SideT]) -> SideT:
+        """This role's side of the protocol, as what it is: a Holder, a Server or a DealerSide."""
+        if not isinstance(self.side, kind):
+            raise TypeError(f"{self.role}'s side is a {type(self.side).__name__}")
+        return self.side
 
     def epochs(self) -> Iterator[int]:
         """Each epoch that the coordinator lets begin (or go on after a resumption), from 0; ends

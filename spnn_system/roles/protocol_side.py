@@ -75,7 +75,6 @@ def admission(config: Config, role: str) -> dict[str, set[str]]:
     steps around it.
     """
     first = config.names[0]
-    names: dict[str, set[str]] = {other: set() for other in config.roles if other != role}
     received = protocols.names_received(
         role,
         protocol=config.protocol.name,
@@ -83,11 +82,10 @@ def admission(config: Config, role: str) -> dict[str, set[str]]:
         names=config.names,
         label_holder=config.label_holder,
     )
-    for sender, more in received.items():
-        names[sender] |= more
-    if role in config.names:
-        for other in set(config.names) - {role}:
-            names[other] |= {"rows and ids"} | ({"order"} if other == first else set())
-    else:
-        names[first] |= {"test rows"} | ({"order"} if role == "dealer" else set())
-    return {sender: some for sender, some in names.items() if some}
+    around = "rows and ids" if role in config.names else "test rows"
+    for sender in config.names if role in config.names else [first]:
+        if sender != role:
+            received.setdefault(sender, set()).add(around)
+    if role not in (first, "server"):
+        received[first].add("order")
+    return received

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ppkit.spnn.sides import Server
 from spnn_system.config import Config
 from spnn_system.roles.party import Party
 from spnn_system.roles.weights import Optimiser, Start, arrays_of, put_back
@@ -30,7 +31,7 @@ def work(party: Party, own: nn.Module | None) -> None:
     holder, before the server moves its own layers.
     own: f, where it is the server's own; None for the layers that the config describes.
     """
-    config, training, side = party.config, party.config.training, party.side
+    config, training, side = party.config, party.config.training, party.side_as(Server)
     hidden = Start(config, party.root).hidden(party.plan.columns) if own is None else own
     label_holder, width = config.label_holder, config.model.hidden[-1]
     put_back(config, party.role, hidden)

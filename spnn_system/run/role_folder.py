@@ -115,7 +115,7 @@ class MessageLog:
 
 def private(path: Path) -> Path:
     """The same path, where a file now is that only its owner may read (0600); its content stays."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    path.touch(mode=0o600)
     path.chmod(0o600)
     return path
 

@@ -20,6 +20,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from ppkit.writing import read_secret, write_whole
 
@@ -145,30 +146,19 @@ def check(folder: Path | str, role: str, *, config: str = "CONFIG") -> None:
         )
     authority, certificate = (_certificate(place / file) for file in FILES[:2])
     key = _key(place / FILES[2])
-    if _role_in(certificate) != role:
-        raise ValueError(
-            f"{place / 'certificate.pem'} is for {_role_in(certificate)!r}, not for {role!r}"
-        )
+    verifier = PolicyBuilder().store(Store([authority]))
     try:
-        certificate.verify_directly_issued_by(authority)
-    # InvalidSignature, ValueError or TypeError, by what differs
-    except Exception:
+        verifier.build_server_verifier(x509.DNSName(target(role))).verify(certificate, [])
+    except VerificationError as error:
         raise ValueError(
-            f"{place / 'certificate.pem'} was not signed by the authority in {place / 'ca.pem'}"
+            f"{place / 'certificate.pem'} is for {_role_in(certificate)!r} until "
+            f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, and no certificate of {role!r} "
+            f"by the authority in {place / 'ca.pem'} that holds now "
+            f"({str(error).split(' (')[0]}): `ppkit spnn sign {config} --fresh` makes new ones, "
+            "for all roles"
         ) from None
     if certificate.public_key() != key.public_key():
         raise ValueError(f"{place / 'key.pem'} is not the key of {place / 'certificate.pem'}")
-    now = datetime.now(UTC)
-    for file, what in (("certificate.pem", certificate), ("ca.pem", authority)):
-        if now > what.not_valid_after_utc:
-            raise ValueError(
-                f"{place / file} expired on {what.not_valid_after_utc:%Y-%m-%d %H:%M} UTC: "
-                f"`ppkit spnn sign {config} --fresh` makes new ones, for all roles"
-            )
-        if now < what.not_valid_before_utc:
-            raise ValueError(
-                f"{place / file} holds only from {what.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on"
-            )
 
 
 def serving(folder: Path | str, role: str) -> grpc.ServerCredentials:

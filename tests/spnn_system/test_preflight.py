@@ -115,13 +115,13 @@ REFUSED = [
         "the address 192.0.2.1:50000 of B is not this machine's: start each role on its own "
         "machine, by its own command",
     ),
-    (expired, "certificates/coordinator/certificate.pem expired on "),
+    (expired, "certificate of 'coordinator' by the authority in "),
     (lambda path: shutil.rmtree(path.parent / "certificates"), "` makes all\n"),
     (
         lambda path: (path.parent / "certificates/B/key.pem").unlink(),
         "the certificates of B are not in ",
     ),
-    (exchanged, "certificates/B/certificate.pem is for 'A', not for 'B'"),
+    (exchanged, "certificates/B/certificate.pem is for 'A' until "),
     (
         other_authority,
         "the certificates of A are of another authority than coordinator's: sign all of them at "
