@@ -213,17 +213,18 @@ class _Roles(AbstractContextManager):
             failed = list(self._codes)
         # who ended by itself first: the others only waited for it
         failed.sort(key=lambda role: self._codes[role] is None)
-        return STOPPED, status.get("sentence") or self._without_coordinator(failed[:2])
+        return STOPPED, status.get("sentence") or self._without_coordinator(failed[:3])
 
     def _without_coordinator(self, failed: Sequence[str]) -> str:
-        """Who failed, where the coordinator could not say so: the last words of a role that only
-        missed it say at which step, and how it goes on.
+        """Who failed, where the coordinator could not say so: each role that ended knows a step of
+        its own, and one is told.
         """
-        who = "; ".join(self._about(role) for role in failed)
+        *others, last = [self._about(role) for role in failed]
+        said = [words.partition(STOPS)[0] for words in others]
         if self._config.trained:
-            who = who.partition(STOPS)[0]
+            who = "; ".join([*said, last.partition(STOPS)[0]])
             return f"{who}: the prediction stops; the same command starts it again"
-        return who
+        return "; ".join([*said, last])
 
     def _about(self, role: str) -> str:
         code, log = self._codes[role], self._config.folder_of(role) / LOG

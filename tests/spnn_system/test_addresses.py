@@ -22,9 +22,6 @@ def test_ports_are_free_and_all_different(monkeypatch):
             free[0].listen().close()
 
 
-pytestmark = pytest.mark.processes
-
-
 def address(role: str, new: str):
     return lambda path: change(path, str(config.load(path).addresses[role]), new)
 

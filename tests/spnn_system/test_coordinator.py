@@ -135,9 +135,7 @@ def test_a_run_does_not_go_on_where_a_role_has_no_checkpoint(tmp_path):
     )
 
 
-pytestmark = pytest.mark.processes
-
-
+@pytest.mark.processes
 def test_the_coordinator_starts_without_torch():
     code = (
         "import sys, spnn_system.roles.coordinator; sys.exit(bool({'torch', 'numpy', 'pandas'} & "

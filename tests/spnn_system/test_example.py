@@ -250,9 +250,6 @@ def test_the_fewest_rows_of_creditcard_have_20_frauds_to_test_on_and_one_row_les
             example.creditcard(rows)
 
 
-pytestmark = pytest.mark.processes
-
-
 def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
     """Also where files that others make are open to all: what is made here is told its mode."""
     before = os.umask(0)

@@ -177,7 +177,7 @@ def test_without_the_coordinators_word_the_log_of_who_failed_says_it(path):
 
 
 def test_without_the_coordinators_word_one_step_is_named(path):
-    """Each role that ended knows a step of its own: the first one's words are told."""
+    """Each role that ended knows a step of its own: one of them is told."""
     sentence = "the coordinator gave no sign of life for 9.0 s: the run stops at step {}; " + (
         f"`ppkit spnn run {typed(path)} --resume` goes on from step 2 or later"
     )
@@ -188,7 +188,8 @@ def test_without_the_coordinators_word_one_step_is_named(path):
     play(path, coordinator=[["status", 3, "training", "", 1], ["signal", signal.SIGKILL]], **parts)
     assert launch.run(path).sentence == (
         "the coordinator was killed by signal 9 (more in run/coordinator/log.txt); the server "
-        f"ended with code 1: {sentence.format(3)}"
+        "ended with code 1: the coordinator gave no sign of life for 9.0 s; holder A ended with "
+        f"code 1: {sentence.format(4)}"
     )
 
 

@@ -69,9 +69,6 @@ def test_where_nothing_is_nothing_goes_on(tmp_path):
                 Party(conf, role, resume=True)
 
 
-pytestmark = pytest.mark.processes
-
-
 def party_with(conf, role, endpoint):
     party = Party(conf, role, resume=False)
     party.control.endpoint = endpoint

@@ -12,9 +12,6 @@ from network_runs import made, nursery, small_rows
 from spnn_system.roles.party import Party
 from spnn_system.run.role_folder import SECRETS, MessageLog, RoleFolder, cut_to_lines
 
-pytestmark = pytest.mark.processes
-
-
 TORN = b'{"at": 1, "sen'
 
 
@@ -99,6 +96,7 @@ def test_nothing_is_lost_between_threads(tmp_path):
     assert steps == dict.fromkeys(range(4), 500) and len(found) == 4000
 
 
+@pytest.mark.processes
 def test_a_second_process_of_a_role_touches_nothing(tmp_path):
     conf = made(tmp_path / "it", small_rows())
     first = Party(conf, "A", resume=False)

@@ -5,8 +5,6 @@ from network_runs import made, small_rows
 
 from spnn_system.roles.coordinator import Coordinator
 
-pytestmark = pytest.mark.processes
-
 
 class Written:
     """An endpoint that only writes down what the coordinator says."""
