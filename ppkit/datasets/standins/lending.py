@@ -52,7 +52,7 @@ def dataset(parameters: Arrays, rows: int, rng: Generator, variant: str = "") ->
     """So many rows of the stand-in, in the file's order.
 
     parameters: as `tools/standins/lending.py` fits them.  rows: >= 1.  rng: of the draw.
-    variant: "" or "OpenIntro".
+    variant: "".
     Guarantee: as of `draw_blocks`, but for the rounding to float32.
     """
     drawn = draw_blocks(parameters, rows, rng)
