@@ -92,7 +92,7 @@ def test_no_command_imports_what_only_an_extra_brings():
         "import sys\n"
         "extras = ('pytest', 'xdist', 'nbval', 'hypothesis', 'ruff', 'mypy', 'distributed')\n"
         "sys.modules.update(dict.fromkeys(extras))\n"
-        "import ppkit.first, ppkit.documents, ppkit.fidelity, ppkit.cli\n"
+        "import ppkit.first, ppkit.documents, ppkit.cli\n"
         "from ppkit.runs import claims, compare, execute, lab, reference, run, worker\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
