@@ -80,7 +80,7 @@ def test_what_was_asked_for_is_there(ranges):
 def test_what_tests_and_checks_the_kit_is_an_extra(project):
     extras = {name: requirements(lines) for name, lines in project["optional-dependencies"].items()}
     assert set(extras["test"]) == {"pytest", "pytest-xdist", "nbval", "hypothesis"}
-    assert set(extras["dev"]) == {"ruff", "mypy"}
+    assert set(extras["dev"]) == {"ruff", "mypy", "import-linter"}
     assert not {*extras["test"], *extras["dev"]} & set(requirements(project["dependencies"]))
 
 
