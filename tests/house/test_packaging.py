@@ -210,7 +210,6 @@ def test_the_lock_has_every_package_that_an_installed_one_asks_for(project, lock
 
 PIP = """
 import sys
-from house import ROOT
 print("WARNING: an index that is configured oddly\\n" * 300, file=sys.stderr)
 print("Collecting a\\nCollecting b")
 sys.exit("ERROR: no wheel of b" if "no-such-package==2" in sys.argv else 0)
