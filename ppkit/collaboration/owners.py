@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ppkit.refusals import finite, must_be
 
+_ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
 
 
@@ -50,9 +51,15 @@ class Owner:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of the records, kept: they must not change any more."""
-        X, y = self.X, self.y
-        return Moments(X.T @ X / len(y), y @ X / len(y), float(y @ y) / len(y))
+        """Of the records, added up by blocks of rows that stay in the cache."""
+        n, p = self.X.shape
+        A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
+        for start in range(0, n, _ROWS):
+            X, y = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
+            A += X.T @ X
+            b += y @ X
+            c += float(y @ y)
+        return Moments(A / n, b / n, c / n)
 
     @cached_property
     def extremes(self) -> tuple[float, float, float]:
@@ -65,13 +72,14 @@ class Owner:
 
 def pooled_moments(owners: Sequence[Owner]) -> Moments:
     """Of all owners' records together."""
-    sizes = [owner.n_records for owner in owners]
-    each = [owner.moments for owner in owners]
-    return Moments(
-        np.average([one.A for one in each], axis=0, weights=sizes),
-        np.average([one.b for one in each], axis=0, weights=sizes),
-        float(np.average([one.c for one in each], weights=sizes)),
-    )
+    n = sum(owner.n_records for owner in owners)
+    A, b, c = np.zeros_like(owners[0].moments.A), np.zeros_like(owners[0].moments.b), 0.0
+    for owner in owners:
+        share = owner.n_records / n
+        A += share * owner.moments.A
+        b += share * owner.moments.b
+        c += share * owner.moments.c
+    return Moments(A, b, c)
 
 
 @dataclass(frozen=True, slots=True)
