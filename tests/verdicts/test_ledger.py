@@ -1,133 +1,26 @@
 """The ledger refuses what it cannot decide, writes what it decided, and keeps the better of two
-runs."""
+runs.  Of a claim that was decided on several sources of data it says which one decides, and when
+the claim depends on the data."""
 
 import hashlib
 import json
-import re
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from house import ROOT
+from made_rows import AT_LEAST, MADE, MEASURED, TRIED
 
 from ppkit import datasets
-from ppkit.dpstgd import TABLE_1
+from ppkit.datasets.dataset import made
 from ppkit.verdicts import ledger, rows, rules, statements, wording
 from ppkit.verdicts.ledger import FORMULA, Ledger
-from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
+from ppkit.verdicts.rows import Result, Sighting
 
 
 @pytest.fixture
 def book():
     return Ledger("wang2018", notebook="wang2018", profile="quick")
-
-
-def test_every_cell_of_table_1_and_every_part_of_the_paper_has_a_claim():
-    ids = set(statements.claims("wang2018"))
-    cells = {
-        f"wang2018.table1.row{i}.{kind}" for i in range(1, 9) for kind in ("basic", "advanced")
-    }
-    assert cells | {f"{cell}_holds" for cell in cells} <= ids
-    parts = {id.split(".")[1] for id in ids}
-    assert parts >= {
-        "fig2",
-        "fig3",
-        "fig4",
-        "fig5",
-        "fig6",
-        "lemma4_1",
-        "thm4_2",
-        "thm4_3",
-        "appB",
-        "model",
-        "data",
-        "bits",
-    }
-    assert len(ids) >= 32
-
-
-def test_every_part_of_kanodia2020_has_a_claim():
-    found = statements.claims("kanodia2020")
-    parts = {id.split(".")[1] for id in found}
-    assert (
-        parts == {"data", "attack", "clip", "noise", "price", "federation", "rule", "library"}
-        and len(found) >= 56
-    )
-
-
-def test_every_part_of_wu2020_has_a_claim():
-    found = statements.claims("wu2020")
-    parts = {id.split(".")[1] for id in found}
-    assert (
-        parts
-        == {
-            "theorem1",
-            "kappa",
-            "assumption3",
-            "theorem2",
-            "theorem3",
-            "algorithm2",
-            "psi",
-            "lending",
-            "within90",
-            "forecast",
-            "collaboration",
-            *(f"fig{i}" for i in range(2, 12)),
-        }
-        and len(found) >= 73
-    )
-
-
-def test_the_claims_print_what_the_code_s_table_prints():
-    found = statements.claims("wang2018")
-    for i, row in enumerate(TABLE_1, start=1):
-        assert found[f"wang2018.table1.row{i}.basic"].printed == row.printed_basic
-        assert found[f"wang2018.table1.row{i}.advanced"].printed == row.printed_advanced
-        assert (
-            f"eps {row.epsilon}, q {row.sample_rate:g}, n {row.n_uploads} "
-            in found[f"wang2018.table1.row{i}.basic"].says
-        )
-
-
-def test_every_row_says_what_it_measures_and_why_and_empirical_claims_cannot_be_refuted():
-    found = [claim for paper in statements.papers() for claim in statements.claims(paper).values()]
-    for claim in found:
-        assert claim.says.endswith("?" if claim.kind == "question" else "."), claim.id
-        assert claim.amended is None or re.match(r"2026-\d\d-\d\d: \w", claim.amended), claim.id
-        assert claim.kind in ("claim", "question", "check"), claim.id
-        waits = claim.kind == "claim" and claim.missing and not claim.measure  # for a run to come
-        assert (claim.rule is None) == bool(claim.kind == "question" or waits), claim.id
-        assert waits or claim.measure and claim.decided_by in ("quick", "paper"), claim.id
-        if claim.rule:
-            assert len(claim.because) > 5, claim.id
-            name, options = rules.parse(claim.rule)
-            assert claim.printed is not None or name != "digits", claim.id
-            if re.search(r"AUC|baseline|Fig\. [3-6]", claim.says + claim.place):
-                assert name not in ("bound", "claim_fails_if_attained"), claim.id
-
-
-@pytest.mark.parametrize("paper", ["kanodia2020", "wang2018", "wu2020", "zhou2021"])
-def test_every_claim_has_a_place_in_its_paper_and_one_of_a_sentence_its_fingerprint(paper):
-    for claim in statements.claims(paper).values():
-        assert claim.place.strip() == claim.place and len(claim.place) > 3, claim.id
-        sentence = claim.fingerprint is not None
-        assert claim.kind != "claim" or sentence or claim.cell, claim.id
-        assert not sentence or re.fullmatch(r"[1-9]\d*:[0-9a-f]{64}", claim.fingerprint), claim.id
-
-
-def test_only_a_claim_waits_or_is_repaired_and_says_what_is_missing_and_what_it_costs():
-    every = statements.every_claim()
-    for claim in every.values():
-        assert claim.kind == "claim" or not (claim.out_of_reach or claim.repaired), claim.id
-        for said in (claim.missing, claim.repaired, *(claim.out_of_reach or {}).values()):
-            assert said is None or len(said) > 3, claim.id
-        if claim.out_of_reach:
-            command = claim.out_of_reach["command"]
-            assert command.startswith(("ppkit ", "papermill ")), claim.id
-        if claim.witness:
-            rows = [f"{claim.paper}.{id}" for id in claim.witness["settings"].values()]
-            assert len(rows) == len(set(rows)) >= 2 and set(rows) <= set(every), claim.id
-            assert claim.id in rows or claim.witness["choice"], claim.id
 
 
 def test_the_reference_repairs_tries_and_witnesses_every_claim_that_asks_for_it():
@@ -148,62 +41,6 @@ def test_the_reference_repairs_tries_and_witnesses_every_claim_that_asks_for_it(
             assert row.verdict == f"out of reach: {row.out_of_reach['what']}", row.id
         if plain == rules.UNDECIDED:
             assert row.missing or row.detail, row.id
-
-
-def test_a_cause_is_a_finding_of_the_same_paper_and_every_finding_has_rows():
-    found = {finding.id: finding for finding in statements.findings()}
-    rows = [
-        claim
-        for paper in statements.papers()
-        for claim in statements.claims(paper).values()
-        if claim.cause
-    ]
-    assert {(claim.cause, claim.paper) for claim in rows} == {
-        (id, finding.paper) for id, finding in found.items()
-    }
-    right = [finding for finding in found.values() if finding.the_paper_is == "right"]
-    assert 15 <= len(found) <= 25 and 3 * len(right) >= len(found)
-    for finding in found.values():
-        assert (ROOT / "figures" / f"{finding.picture}.png").exists(), finding.id
-        assert (ROOT / "notebooks" / f"{finding.lesson}.ipynb").exists(), finding.id
-        assert not finding.title.endswith(".") and finding.text.endswith("."), finding.id
-    assert set(statements.titles()) == set(statements.papers())
-
-
-def test_a_row_that_lacks_a_field_is_refused_with_its_id(claims_of):
-    with pytest.raises(ValueError, match=r"made2026\.toml, claim 'a\.b': .*'kind'"):
-        claims_of()
-
-
-@pytest.fixture
-def claims_of(tmp_path, monkeypatch):
-    """The claims of a paper that has the one row a.b with the given fields, beside files that are
-    no papers."""
-
-    def claims_of(**table):
-        lines = [
-            f"{key} = {_toml(value)}"
-            for key, value in {"place": "Fig. 1", "says": "It is.", **table}.items()
-        ]
-        (tmp_path / "made2026.toml").write_text("\n".join(["[a.b]", *lines]))
-        for other in ("findings.toml", "made2026.choices.toml"):
-            (tmp_path / other).write_text("")
-        monkeypatch.setattr(statements, "folder", lambda: tmp_path)
-        assert statements.papers() == ["made2026"]
-        return statements.claims("made2026")
-
-    return claims_of
-
-
-def _toml(value) -> str:
-    """A text, a number, a list or a dict as TOML, on one line."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{json.dumps(key)} = {_toml(of)}' for key, of in value.items())} }}"
-    return json.dumps(value)
-
-
-MEASURED = {"measure": "AUC", "decided_by": "quick"}
-AT_LEAST = {**MEASURED, "rule.at_least": 0.5, "because": "as said"}
 
 
 def recorded(claims_of, values, **table):
@@ -279,25 +116,6 @@ def test_a_claim_that_nobody_recorded_says_what_it_waits_for(claims_of, waits, v
     )
     claims_of(kind="check", **waits)
     assert ledger.merge([])[0].verdict == "not tried"  # only claims have verdicts
-
-
-@pytest.mark.parametrize(
-    "given, why",
-    [
-        (
-            {"missing": "a run", "out_of_reach": {"what": "a", "price": "b", "command": "c"}},
-            "says both what is missing and what is out of reach",
-        ),
-        ({"out_of_reach": {"what": "a", "price": "b"}}, "out_of_reach has what, price and command"),
-        ({"open": "depends on the data"}, "'open'"),
-        ({"to_come": "a canary"}, "'to_come'"),
-        ({"where": "Fig. 1"}, "'where'"),
-        ({"rule": {"within": {}}}, "the rule within needs the option abs or rel"),
-    ],
-)
-def test_a_claim_says_one_thing_that_it_waits_for_and_no_field_that_is_gone(claims_of, given, why):
-    with pytest.raises(ValueError, match=rf"made2026\.toml, claim 'a\.b': .*{why}"):
-        claims_of(kind="claim", **given)
 
 
 def test_a_rule_that_changed_after_the_run_marks_its_row_until_it_runs_again(claims_of):
@@ -511,53 +329,6 @@ def test_what_was_a_claim_in_its_run_is_answered_as_a_question_and_passes_as_a_c
     assert (row.kind, row.verdict, row.detail) == ("claim", old.verdict, old.detail)
 
 
-TURN = Turn(choice="first_step", at="2.0", verdict="reproduced", value=0.25)
-TRIED = Robustness(
-    main="reproduced",
-    main_value=0.5,
-    singles=[3, 4],
-    combinations=[4, 5],
-    least=0.125,
-    largest=0.5,
-    turns=[TURN],
-    owned_by={"clip": 0.125, "first_step": 0.5},
-)
-MADE = Row(
-    id="made2026.a",
-    kind="claim",
-    paper="made2026",
-    place="Fig. 1",
-    says="It is.",
-    verdict="reproduced",
-    alone="reproduced",
-    data="simulated: 9 rows",
-    standing="rerunnable",
-    profile="paper",
-)
-
-
-@pytest.mark.parametrize(
-    "main, said",
-    [
-        ("reproduced", "same in 7 of 9 settings"),
-        ("not reproduced", "at the settings' size: not reproduced, same in 7 of 9 settings"),
-    ],
-)
-def test_robustness_says_size_count_turns_and_which_choice_owns_what(main, said):
-    row = replace(MADE, robustness=replace(TRIED, main=main), other_data={"real": [3, 4]})
-    assert wording.robust(row) == (
-        f"{said}; ours between 0.125 and 0.5; turns at first step 2.0 (reproduced); turns in 1 of "
-        "5 combinations; variation: first step 50%, clip 12%; on other data (real): same in 3 of 4"
-    )
-    hard = replace(TRIED, main=main, singles=[4, 4], combinations=[5, 5], turns=[], owned_by={})
-    robust = wording.robust(replace(MADE, robustness=hard))
-    assert robust == f"{said.replace('7', '9')}; ours between 0.125 and 0.5"
-    small = "1" if main == "reproduced" else "2"
-    larger = [replace(TURN, at=f"first step {small}")]
-    said_larger = wording.robust(replace(MADE, robustness=replace(hard, larger=larger)))
-    assert said_larger == f"{robust}; at the paper's size: reproduced at first step {small}"
-
-
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     def row(verdict, kind="claim", cause=None, id="a", data=MADE.data):
         return replace(MADE, verdict=verdict, kind=kind, cause=cause, id=id, data=data)
@@ -596,57 +367,6 @@ def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     assert wording.counted(rows[:5]) == (
         "1 reproduced on other data, 1 not reproduced, 3 refuted; data: simulated"
     )
-
-
-@pytest.mark.parametrize(
-    "verdict, data, standing, mark",
-    [
-        ("reproduced", "formula", "rerunnable", "●"),
-        ("reproduced", "real, unverified: 3,672 rows (paper)", "complete", "●"),
-        ("reproduced", "stand-in: 284,807 rows", "rerunnable", "◐"),
-        ("reproduced", "simulated: 699,998 rows", "rerunnable", "◐"),
-        ("reproduced", "real subset: 44,212 of 284,807 rows", "partial", "◐"),
-        ("not reproduced", "stand-in: 9 rows", "rerunnable", "○"),
-        ("refuted", "stand-in: 9 rows", "rerunnable", "✕"),
-        ("depends on clip", "formula", "rerunnable", "◇"),
-        ("undecided", "formula", "rerunnable", "≈"),
-        ("out of reach: all cards", "formula", "rerunnable", "□"),
-        ("not tried", None, None, "·"),
-        ("answered", "formula", "rerunnable", "?"),
-        ("passed", "formula", "rerunnable", "✓"),
-        ("failed", "formula", "rerunnable", "!"),
-    ],
-)
-def test_the_mark_says_whether_the_data_is_the_paper_s_own(verdict, data, standing, mark):
-    row = replace(MADE, verdict=verdict, data=data, standing=standing)
-    assert wording.symbol(row) == mark and wording.marked(row) == f"{mark} {verdict}"
-
-
-def test_what_stands_beside_a_verdict_stands_beside_that_of_its_own_data_only():
-    row = replace(MADE, verdict="not reproduced", alone="not reproduced", detail="better")
-    assert wording.verdict(row) == "not reproduced (better)"
-    turned = replace(row, verdict="depends on clip")
-    assert wording.verdict(turned) == "depends on clip"
-    assert wording.verdict_alone(turned) == "not reproduced (better)"
-    assert wording.verdict_alone(turned.results[0]) == "not reproduced (better)"
-
-
-def test_the_reason_of_a_row_that_depends_shows_both_runs():
-    seen = {"value": 0.5, "verdict": "reproduced", "data": "formula"}
-    other = {"setting": "clip 10", "value": None, "verdict": "not reproduced"}
-    witness = [Sighting(setting="clip 1", **seen), Sighting(**seen | other)]
-    row = replace(MADE, verdict="depends on clip", depends_on=["clip"], witness=witness)
-    assert wording.reason(row) == (
-        "on this data: reproduced; clip 1: 0.5 (reproduced) against clip 10: no number "
-        "(not reproduced)"
-    )
-
-
-def test_what_we_computed_from_printed_numbers_says_how():
-    row = replace(MADE, computed=".0135", how=".8772 - .8637")
-    assert wording.printed(row) == ".0135 (.8772 - .8637)"
-    assert wording.printed(replace(MADE, printed=".8637")) == ".8637"
-    assert wording.printed(MADE) == ""
 
 
 def test_values_keep_their_seeds(book):
@@ -751,3 +471,219 @@ def test_the_summary_counts_the_rows_of_a_paper_or_of_one_record(kept):
         ValueError, match="no row of the reference is of 'zhou2021' and notebook 'x'"
     ):
         ledger.summary("zhou2021", "x")
+
+
+# ---- decided on several sources of data
+
+CLAIM = next(iter(statements.claims("zhou2021").values()))
+
+
+CLAIM = replace(
+    CLAIM,
+    kind="claim",
+    rule={"at_least": 0.5},
+    because="as said",
+    missing=None,
+    out_of_reach=None,
+    witness=None,
+)
+
+
+YES, NO, REFUTED = "reproduced", "not reproduced", "refuted"
+
+
+HOLDS = "the direction holds"
+
+
+FAR = {"what": "all cards", "price": "an account", "command": "ppkit data fetch creditcard"}
+
+
+def found(alone, standing="rerunnable", possible=(), profile="quick", **more):
+    """What was found on one source; possible: the verdicts beside its own, None if unknown."""
+    interval = [] if possible is None else [rules.plain(alone), *possible]
+    said = {"value": 0.5, "data": standing, "notebook": "n"}
+    return Result(alone=alone, possible=interval, standing=standing, profile=profile, **said | more)
+
+
+def decided(*results, claim=CLAIM):
+    row = ledger.decided(claim, list(results))
+    assert ledger.decided(claim, list(results)[::-1]).verdict == row.verdict
+    assert len(row.also) == len(results) - 1
+    assert bool(row.witness) == bool(row.depends_on) == row.verdict.startswith("depends on")
+    return row
+
+
+def verdict(*results, claim=CLAIM):
+    row = decided(*results, claim=claim)
+    return row.verdict, row.standing
+
+
+@pytest.mark.parametrize("standin, real", [(YES, NO), (NO, YES), (REFUTED, NO), (YES, REFUTED)])
+def test_it_depends_on_the_data_whichever_way_it_turns(standin, real):
+    mine = found(standin, value=0.25, data="stand-in: 9 rows")
+    row = decided(mine, found(real, "partial", value=0.75, data="real subset: 4 of 9 rows"))
+    assert (row.verdict, row.alone, row.value) == ("depends on the data", standin, 0.25)
+    assert row.depends_on == ["the data"]
+    assert row.witness == [
+        Sighting(setting="stand-in", value=0.25, verdict=standin, data="stand-in: 9 rows"),
+        Sighting(setting="real subset", value=0.75, verdict=real, data="real subset: 4 of 9 rows"),
+    ]
+    assert wording.seen(row) == f"stand-in: 0.25 ({standin}) against real subset: 0.75 ({real})"
+
+
+def test_the_same_verdict_twice_stands_and_what_stands_beside_it_does_not_turn_it():
+    assert verdict(found(YES), found(YES, "partial")) == (YES, "rerunnable")
+    better = found(NO, "partial", possible=None, detail="better than printed")
+    row = decided(found(NO, detail=HOLDS), better)
+    assert (row.verdict, row.detail, row.standing) == (NO, HOLDS, "rerunnable")
+    assert wording.beside(row) == [
+        "○ not reproduced (better than printed), ours 0.5 (partial, quick)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "standin, real",
+    [
+        (found(YES, possible=[NO]), found(NO, "partial")),
+        (found(YES), found(NO, "partial", possible=[YES])),
+        (found(YES, possible=[NO]), found(NO, "partial", possible=[YES])),
+        (found(YES), found("undecided", "partial", detail="28 positives")),
+        (found(YES), found("undecided", "partial", possible=None, detail="28 positives")),
+        (found(YES), found("not tried: needs 310,000 rows", "partial", possible=None)),
+        (found(YES, profile="paper"), found(NO, "partial", profile="quick")),
+    ],
+)
+def test_the_stand_in_s_verdict_stands_unless_both_intervals_exclude_the_other(standin, real):
+    row = decided(standin, real)
+    assert (row.verdict, row.standing, row.detail) == (YES, "rerunnable", "")
+
+
+@pytest.mark.parametrize("which", [(None, ()), ((), None), (None, None)])
+def test_where_no_interval_is_known_neither_verdict_has_credit(which):
+    results = found(YES, possible=which[0]), found(NO, "partial", possible=which[1])
+    row = decided(*results)
+    assert row.verdict == "undecided" and row.alone == YES
+    assert row.detail == "other data say otherwise, no interval is known"
+    assert wording.symbol(row) == "≈"
+    waits = replace(CLAIM, out_of_reach=FAR)
+    assert verdict(*results, claim=waits)[0] == "out of reach: all cards"
+
+
+def test_the_paper_s_own_file_decides_when_it_is_complete():
+    assert verdict(found(NO), found(YES, "complete")) == (YES, "complete")
+    assert verdict(found(NO), found(YES, "complete", possible=None)) == (YES, "complete")
+    assert verdict(found(YES), found(NO, "partial"), found(NO, "complete")) == (NO, "complete")
+    quick = found(NO, profile="paper"), found(YES, "complete", profile="quick")
+    assert verdict(*quick) == (NO, "rerunnable")
+
+
+def test_only_the_complete_file_closes_what_is_out_of_reach_for_want_of_it():
+    waits, far = replace(CLAIM, out_of_reach=FAR), "out of reach: all cards"
+    assert verdict(found(YES), claim=waits)[0] == far
+    assert verdict(found(YES), found(YES, "partial"), claim=waits)[0] == far
+    row = decided(found(YES), found(NO, "partial"), claim=waits)
+    assert (row.verdict, row.alone, row.out_of_reach) == (far, YES, FAR)
+    assert verdict(found(NO), found(YES, "complete"), claim=waits) == (YES, "complete")
+    quick = found(NO, profile="paper"), found(YES, "complete", profile="quick")
+    assert verdict(*quick, claim=waits) == (far, "rerunnable")  # it does not decide there
+    needs = found("not tried: needs 9 rows", "partial", possible=None)
+    assert verdict(needs, claim=waits) == ("not tried: needs 9 rows", "partial")
+
+
+def test_what_is_missing_stays_undecided_also_on_the_complete_file():
+    waits = replace(CLAIM, missing="when one stops")
+    for results in ([found(YES)], [found(NO), found(YES, "complete")]):
+        assert verdict(*results, claim=waits)[0] == "undecided"
+    turned = decided(found(YES), found(NO, "partial"), claim=waits)
+    assert (turned.verdict, turned.missing) == ("undecided", "when one stops")
+
+
+@pytest.mark.parametrize("kind, one, other", [("check", "passed", "failed")])
+def test_a_check_is_not_turned_by_data(kind, one, other):
+    check = replace(CLAIM, kind=kind, missing="nothing", out_of_reach=None)
+    assert verdict(found(one), found(other, "partial"), claim=check) == (one, "rerunnable")
+
+
+def test_two_runs_make_one_row_that_keeps_both_whatever_their_order(monkeypatch):
+    monkeypatch.setattr(ledger, "every_claim", lambda: {CLAIM.id: CLAIM})
+    untried = ledger.untried(CLAIM)
+    standin, real = (
+        ledger.decided(CLAIM, [found(alone, standing)])
+        for alone, standing in ((YES, "rerunnable"), (NO, "partial"))
+    )
+    [both] = ledger.best(ledger.best([], [standin]), [real])
+    assert both == ledger.best([real], [standin])[0] == ledger.best([both], [untried])[0]
+    assert (both.alone, [one.alone for one in both.also]) == (YES, [NO])
+    assert both.verdict == "depends on the data"
+    assert wording.beside(both) == [f"○ {NO}, ours 0.5 (partial, quick)"]
+    assert wording.beside(standin) == []
+    [renewed] = ledger.best([both], [replace(real, alone=YES, possible=[YES])])
+    assert (renewed.verdict, len(renewed.also), renewed.witness) == (YES, 1, [])
+
+
+def test_beside_a_row_stands_undecided_what_its_interval_leaves_open():
+    real = (
+        found(NO, "partial", possible=[YES]),
+        found("undecided", "partial", detail="28 positives"),
+    )
+    said = f"≈ undecided ({NO}), ours 0.5", "≈ undecided (28 positives), ours"
+    for one, beginning in zip(real, said, strict=True):
+        [line] = wording.beside(ledger.decided(CLAIM, [found(YES), one]))
+        assert line.startswith(beginning)
+
+
+class TestRecord:
+    """What a row keeps of its data."""
+
+    @pytest.fixture
+    def book(self):
+        return ledger.Ledger("wu2020", notebook="n", profile="quick", needs={"lending": 40})
+
+    def test_a_row_that_needs_more_rows_says_how_many(self, book):
+        loans = datasets.load("lending", "standin", rows=39)
+        row = book.record("lending.pca", 9.0, data=loans)
+        assert (row.verdict, row.value, row.data) == (
+            "not tried: needs 40 rows",
+            None,
+            loans.source,
+        )
+        assert book.record("psi.nonnegative", math.nan, data=loans).alone == row.alone  # a check
+        assert book.record("lending.pca", 9.0, data=loans, needs=39).value == 9.0
+        assert book.record("lending.pca", 9.0, data=ledger.FORMULA).value == 9.0
+        row = book.record("lending.pca", 9.0, data=ledger.FORMULA, needs=None)
+        assert row.alone == row.verdict and row.standing == "rerunnable"
+
+    def test_seeds_leave_an_interval_and_one_number_leaves_none(self, book):
+        one = book.record("lending.pca", 9.0, data=ledger.FORMULA)
+        several = book.record("lending.pca", [9.0, 9.1], data=ledger.FORMULA)
+        assert one.possible == [] and several.possible == ["reproduced"]
+
+
+@pytest.mark.parametrize(
+    "kind, n_rows, variant, standing",
+    [
+        ("real", 4, "", "complete"),
+        ("real", 4, "no_lag", "complete"),
+        ("real", 3, "", "partial"),
+        ("real", 4, "OpenIntro", "partial"),  # all of it, and not the file that wu2020 used
+        ("stand-in", 4, "", "rerunnable"),
+        ("simulated", 4, "", "rerunnable"),
+    ],
+)
+def test_what_a_verdict_on_these_rows_is_worth(kind, n_rows, variant, standing):
+    data = made(
+        name="a",
+        X=np.zeros((n_rows, 1), np.float32),
+        y=np.zeros(n_rows, np.int8),
+        feature_names=("x",),
+        numeric=np.array([True]),
+        kind=kind,
+        note="",
+        variant=variant,
+        of_rows=4 if kind == "real" else None,
+    )
+    assert data.standing == standing
+    subset = "not rerunnable as it stands: a subset; `ppkit data fetch a` and the same command"
+    row = ledger.Ledger("wu2020", notebook="n", profile="quick").record("lending.pca", 9, data=data)
+    assert (subset in row.note) == (kind == "real" and n_rows == 3)
+    assert row.standing == standing

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from ppkit.verdicts import rules, wording
+from ppkit.verdicts import ledger, rules, wording
 from ppkit.verdicts.rules import Evidence
 
 
@@ -423,3 +424,68 @@ def test_a_new_rule_needs_no_more_than_its_line_in_the_table(monkeypatch):
 def test_an_option_that_is_unknown_or_forgotten_is_refused_in_a_sentence(rule, why):
     with pytest.raises(ValueError, match=why):
         rules.parse(rule)
+
+
+# ---- what an interval leaves possible
+
+
+def possible(name, values, halfwidth=0.0, **options):
+    evidence = Evidence(values, printed="0.90", options={name: None, **options})
+    return rules.possible(rules.RULES[name], evidence, halfwidth)
+
+
+def test_the_interval_of_a_mean_over_seeds_is_student_s():
+    seeds = np.array([0.45, 0.5, 0.55, 0.6])
+    low, high = stats.t.interval(0.95, 3, seeds.mean(), stats.sem(seeds))
+    assert possible("at_least", seeds, at_least=low - 1e-6) == [YES]
+    assert possible("at_least", seeds, at_least=low + 1e-2) == [YES, NO]
+    assert possible("at_least", seeds, at_least=high + 1e-6) == [NO]
+    assert possible("at_most", seeds, at_most=high + 1e-6) == [YES]
+    assert possible("at_most", seeds, at_most=low - 1e-6) == [NO]
+
+
+def test_seeds_that_disagree_make_nothing_firm():
+    seeds = [0.9, -0.1, -0.1, -0.1, -0.1]  # "not reproduced", whatever the mean
+    assert possible("at_least", seeds, at_least=0.05) == [YES, NO]
+
+
+def test_a_half_width_comes_before_the_seeds_and_a_row_keeps_what_either_leaves_open():
+    assert possible("at_most", [0.1, 0.1], 0.5, at_most=0.4) == [YES, NO]
+    assert possible("at_most", [0.1, 0.3], 0.05, at_most=0.4) == [YES]
+    assert possible("at_most", [0.1, 0.3], at_most=0.4) == [YES, NO]
+    assert possible("at_most", 0.1, 0.5, at_most=0.4) == [YES, NO]
+    book = ledger.Ledger("wang2018", notebook="n", profile="quick")
+    few = dict(data=ledger.FORMULA, positives=66, halfwidth=0.01)
+    row = book.record("intro.standalone", [0.3, 0.1], **few)
+    assert (row.alone, row.possible) == (YES, [NO, YES])  # 66 frauds decide, seeds doubt
+
+
+def test_within_may_be_missed_on_either_side():
+    assert possible("within", 0.9, 0.5, abs=0.05, better="higher") == [YES, NO]
+    assert possible("within", 0.9, 0.04, abs=0.05) == [YES]
+
+
+def test_an_ordering_may_be_off_at_every_step():
+    arms = {"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.3]}
+    asked = dict(ordering=["a", "b", "c"], slack=0.0)
+    assert possible("ordering", arms, 0.01, **asked) == [YES]
+    assert possible("ordering", arms, 0.2, **asked) == [YES, NO]
+    swapped = dict(ordering=["a", "c", "b"], slack=0.0)
+    assert possible("ordering", arms, 0.01, **swapped) == [NO]
+    assert possible("ordering", arms, 0.08, **swapped) == [YES, NO]
+    assert possible("ordering", {arm: of[0] for arm, of in arms.items()}, **asked) == []
+
+
+def test_a_slope_has_its_own_interval():
+    exact = {n: [n**-2.0] for n in (1.0, 2.0, 4.0, 8.0)}
+    assert possible("slope", exact, at=-2, abs=0.1) == [YES]
+    assert possible("slope", exact, at=-3, abs=0.1) == [NO]
+    bent = {1.0: [1.0], 2.0: [0.3], 4.0: [0.07], 8.0: [0.012]}
+    assert possible("slope", bent, at=-2, abs=0.1) == [YES, NO]
+
+
+def test_no_interval_is_known_of_one_number_or_of_points():
+    assert possible("at_least", 0.3, at_least=0.5) == []
+    assert possible("flat", [0.1, 0.2], 0.1, flat={"spread": 1}) == []
+    without = [name for name, rule in rules.RULES.items() if rule.interval is None]
+    assert without == ["digits", "flat", "bound", "claim_fails_if_attained", "proof_step"]
