@@ -154,7 +154,7 @@ def epoch_table(
     ceil(rows x width / numbers in one).
     holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the
     last has what is left.
-    choices: protocol, form, truncation, value_bits, label_holder, n_outputs.  key_bits: of the
+    choices: protocol, form, label_holder, n_outputs.  key_bits: of the
     server's key for protocol "he", of each holder's for form "dealerless" (below 2,048 for
     comparison).  elementwise: for "he", one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.
@@ -166,10 +166,7 @@ def epoch_table(
     if choices.get("protocol") == "he":
         choices = {"keys": generate_keys(key_bits, teaching=teaching)[1]} | choices
         public = choices["keys"].public
-        packing = Packing(
-            **{name: choices[name] for name in ("value_bits",) if name in choices},
-            n_terms=len(holders),
-        )
+        packing = Packing(n_terms=len(holders))
         numbers = hidden[0], 1 if elementwise else packing.n_fields(public), public.ciphertext_bytes
 
     def run(n: int) -> Transcript:

@@ -27,11 +27,10 @@ s z = e z + (1 - 2e)(c q - r q), with r q shared by the dealer.
 """
 
 from dataclasses import dataclass
-from functools import reduce
-from types import SimpleNamespace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .dealer import Once, Shares, TwoPartyDealer
 from .fixed_point import FRACTIONAL_BITS
@@ -40,14 +39,33 @@ from .sharing import TwoParties
 ONE = 1 << FRACTIONAL_BITS
 THRESHOLDS = {"piecewise": (-ONE // 2, ONE // 2), "relu": (0,)}
 
-
-_ABOVE = [0b1110, 0b1100, 0b1000, 0]  # of position i: the positions above it, as a set of bits
-_SETS = range(1, 16)  # non-empty sets of four positions
-_PRODUCTS = [s for s in _SETS if s & (s - 1)]  # those of two and more
-_WITH_G = [
-    (i, s) for i in range(4) for s in _SETS if s & ~_ABOVE[i] == 0
-]  # a_i times the b of a set above i
+# Sets of four neighbouring positions, as bits.
+_SETS = range(1, 16)
+_ABOVE = (0b1110, 0b1100, 0b1000, 0)  # of position i: the positions above it
+_SEVERAL = [s for s in _SETS if s.bit_count() > 1]
+# a_i times the product of b over a set above i
+_WITH_A = [(i, s) for i, above in enumerate(_ABOVE) for s in _SETS if s & ~above == 0]
 _LANES = 0b0001_0001  # the last fold: one bit for each threshold
+_TOP = torch.iinfo(torch.int64).min  # the highest bit alone
+
+
+@dataclass
+class FoldMasks:
+    """For one fold of two parties: shares of the masks a of g and b of p, and of the products of
+    their four members."""
+
+    a: Shares
+    b: Shares
+    products: Shares
+
+    def known(self, party: int, members) -> dict:
+        """One party's shares: of the product of b over a set, and of a_i times it, by (i, set)."""
+        of_a, of_b = members(self.a[party]), members(self.b[party])
+        known = dict(zip([*_SEVERAL, *_WITH_A], self.products[party]))
+        for i in range(4):
+            known[1 << i] = of_b[i]
+            known[i, 0] = of_a[i]
+        return known
 
 
 @dataclass
@@ -56,33 +74,31 @@ class Masks(Once):
 
     r: shares mod 2^64 of the mask.  top: of its highest bit.  bits: of all products of its other
     bits in fours, (15, n).
-    folds: for the second and the third fold, shares of the masks a and b and of their products.
+    folds: for the second and the third fold.
     """
 
     r: Shares
     top: Shares
     bits: Shares
-    folds: list[tuple[Shares, Shares, Shares]]
+    folds: list[FoldMasks]
 
 
-def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[torch.Tensor, Masks]:
+def deal_masks(dealer: TwoPartyDealer, n: int, n_thresholds: int) -> tuple[Tensor, Masks]:
     """Masks to compare n numbers with 1 or 2 thresholds each.  Returns r, which only the dealer
     has, and the masks."""
     shares = dealer.mask(n)
     r = torch.add(*shares)
-    products = _products(_planes(r & torch.iinfo(torch.int64).max))
+    products = _products(_planes(r & ~_TOP))
     bits = dealer.share_bits("bits of r", torch.stack([products[s] for s in _SETS]))
     top = dealer.share_bits("top bit of r", (r >> 63).to(torch.uint8) & _LANES)
-    folds = [
-        _deal_fold(dealer, (n_thresholds, n), torch.int16, _second),
-        _deal_fold(dealer, (n,), torch.uint8, _third),
-    ]
-    return r, Masks(shares, top, bits, folds)
+    second = _deal_fold(dealer, (n_thresholds, n), torch.int16, _second)
+    third = _deal_fold(dealer, (n,), torch.uint8, _third)
+    return r, Masks(shares, top, bits, [second, third])
 
 
 def below(
     pair: TwoParties, shares: Shares, thresholds: tuple[int, ...], masks: Masks
-) -> tuple[torch.Tensor, Shares]:
+) -> tuple[Tensor, Shares]:
     """Shares of the bits [x < t], exact for every x with x - t in [-2^63, 2^63).
 
     shares: of x, (n,) int64.  thresholds: as many ring elements as the masks were dealt for.
@@ -100,27 +116,43 @@ def below(
     c = pair.open("x + r", [x + r for x, r in zip(shares, masks.r)])
     pair.next_round()
     u = torch.stack([c - t for t in thresholds])
-    public = _products(
-        _planes(~u | torch.iinfo(torch.int64).min)
-    )  # position 63: no borrow arises, any passes
-    bits = [dict(zip(_SETS, rows)) for rows in masks.bits]
-    g = _sum(bits, {s: public[_ABOVE[_low(s)] & ~s | 1 << _low(s)] for s in _SETS})
-    p = _sum(bits, {s: public[15 ^ s] if s < 15 else None for s in _SETS}, public[15])
-    for (a, b, products), members, last in zip(masks.folds, (_second, _third), (False, True)):
-        seen_g = pair.open_bits("g + a", [x ^ m for x, m in zip(g, a)])
-        seen_p = pair.open_bits("p + b", [x ^ m for x, m in zip(p, b)])
+    # Position 63 is left out: no borrow arises there, any passes.
+    public = _products(_planes(~u | _TOP))
+    of_g = {}
+    for s in _SETS:
+        lowest = s & -s
+        of_g[s] = public[_ABOVE[lowest.bit_length() - 1] & ~s | lowest]
+    known = [dict(zip(_SETS, rows)) for rows in masks.bits]
+    g, p = _sums(of_g, known), _passes(public, known)
+    for fold, members in zip(masks.folds, (_second, _third)):
+        seen_g = pair.open_bits("g + a", [x ^ m for x, m in zip(g, fold.a)])
+        seen_p = pair.open_bits("p + b", [x ^ m for x, m in zip(p, fold.b)])
         pair.next_round()
-        g, p = _fold(
-            members(seen_g),
-            members(seen_p),
-            [_known(*each, members) for each in zip(a, b, products)],
-            last,
-        )
-    signs = reduce(
-        torch.bitwise_or, [((word >> 63) & 1).to(torch.uint8) << 4 * t for t, word in enumerate(u)]
-    )
-    g = [word ^ top for word, top in zip(g, masks.top)]
-    return c, [g[0] ^ signs, g[1]]
+        known = [fold.known(party, members) for party in (0, 1)]
+        public = _products(members(seen_p))
+        g, p = _borrows(members(seen_g), public, known), _passes(public, known)
+    signs = torch.zeros_like(g[0])
+    for lane, word in enumerate(u):
+        signs |= ((word >> 63) & 1).to(torch.uint8) << 4 * lane
+    return c, [g[0] ^ masks.top[0] ^ signs, g[1] ^ masks.top[1]]
+
+
+@dataclass
+class ActivationMasks:
+    """What two parties are dealt for one activation of n numbers.
+
+    kind: "piecewise" or "relu".  flips: packed random bits q, one row a threshold.
+    numbers: shares mod 2^64 of the same bits, (T, n).  with_r: of q_0 r.
+    u, with_u: a second mask for the backward pass and shares of q_0 u; empty where there is none.
+    """
+
+    kind: str
+    comparison: Masks
+    flips: Shares
+    numbers: Shares
+    with_r: Shares
+    u: Shares
+    with_u: Shares
 
 
 @dataclass
@@ -128,8 +160,8 @@ class Slope(Once):
     """The shared slope s of each number, in {0, 1}, ready to multiply one more vector: e is public,
     q_0 is shared in the masks."""
 
-    e: torch.Tensor
-    masks: SimpleNamespace
+    e: Tensor
+    masks: ActivationMasks
 
     def times(self, pair: TwoParties, shares: Shares) -> Shares:
         """Shares of s d for shares of d: (n,) each.  Opens d - u, 8 bytes a number and party, one
@@ -148,34 +180,26 @@ class Slope(Once):
 
 def deal_activation(
     dealer: TwoPartyDealer, n: int, kind: str, *, backward: bool
-) -> SimpleNamespace:
+) -> ActivationMasks:
     """What is dealt for one activation of n numbers: masks of the comparison, and of the bits that
     become numbers.
 
     kind: "piecewise" or "relu".  backward: whether its slope will be used.
-    Returns kind; comparison, of `deal_masks`; flips: packed random bits q, one row a threshold;
-    numbers: shares mod 2^64 of the same bits, (T, n); with_r: of q_0 r; u, with_u: a second mask
-    for the backward pass and shares of q_0 u, None where there is none.
     """
     n_thresholds = len(THRESHOLDS[kind])
     r, comparison = deal_masks(dealer, n, n_thresholds)
     flips = dealer.bits((n_thresholds, -(-n // 8)), torch.uint8)
     q = _unpacked(flips[0] ^ flips[1], n).long()
     numbers, with_r = dealer.share("q", q), dealer.share("q r", q[0] * r)
-    u = dealer.mask(n) if backward else None
-    with_u = dealer.share("q u", q[0] * (u[0] + u[1])) if backward else None
-    return SimpleNamespace(
-        kind=kind,
-        comparison=comparison,
-        flips=flips,
-        numbers=numbers,
-        with_r=with_r,
-        u=u,
-        with_u=with_u,
-    )
+    u: Shares = []
+    with_u: Shares = []
+    if backward:
+        u = dealer.mask(n)
+        with_u = dealer.share("q u", q[0] * (u[0] + u[1]))
+    return ActivationMasks(kind, comparison, flips, numbers, with_r, u, with_u)
 
 
-def activate(pair: TwoParties, shares: Shares, masks: SimpleNamespace) -> tuple[Shares, Slope]:
+def activate(pair: TwoParties, shares: Shares, masks: ActivationMasks) -> tuple[Shares, Slope]:
     """Shares of f(z), and of its slope, from shares of z with FRACTIONAL_BITS; exact, no rounding.
 
     shares: (n,) int64 each.  masks: of `deal_activation`, fresh.  Returns shares (n,) and the
@@ -185,34 +209,27 @@ def activate(pair: TwoParties, shares: Shares, masks: SimpleNamespace) -> tuple[
     Source: SecureML (Mohassel and Zhang 2017), which evaluates the same functions by garbled
     circuits.
     """
-    c, bits = below(pair, shares, THRESHOLDS[masks.kind], masks.comparison)
-    if masks.kind == "relu":
-        rows = [(~word if party == 0 else word)[None] & 1 for party, word in enumerate(bits)]
-    else:
-        rows = [torch.stack([(word ^ (word >> 4)) & 1, (word >> 4) & 1]) for word in bits]
-    flipped = pair.open_bits(
-        "s ^ q",
-        [
-            torch.from_numpy(np.packbits(row.numpy(), axis=1)) ^ mask
-            for row, mask in zip(rows, masks.flips)
-        ],
-    )
+    c, (first, second) = below(pair, shares, THRESHOLDS[masks.kind], masks.comparison)
+    if masks.kind == "relu":  # s = 1 - [z < 0]
+        rows = [~first[None] & 1, second[None] & 1]
+    else:  # s = [z < 1/2] - [z < -1/2], and [z < 1/2]
+        rows = [torch.stack([word ^ (word >> 4), word >> 4]) & 1 for word in (first, second)]
+    packed = [torch.from_numpy(np.packbits(row.numpy(), axis=1)) for row in rows]
+    flipped = pair.open_bits("s ^ q", [row ^ mask for row, mask in zip(packed, masks.flips)])
     pair.next_round()
     e = _unpacked(flipped, len(c)).bool()
-    made = []
+    results = []
     for party, (z, q, with_r) in enumerate(zip(shares, masks.numbers, masks.with_r)):
         out = _times(e[0], z, c, q[0], with_r)
         if masks.kind == "piecewise":  # + s/2 + 1 - [z < 1/2]
-            slope, under = (
-                torch.where(flip, int(party == 0) - bit, bit) for flip, bit in zip(e, q)
-            )
-            out += slope * (ONE // 2) - under * ONE
-            out += ONE if party == 0 else 0
-        made.append(out)
-    return made, Slope(e[0], masks)
+            one = 1 - party  # the first party's share of 1
+            slope, under = torch.where(e, one - q, q)
+            out += slope * (ONE // 2) - under * ONE + one * ONE
+        results.append(out)
+    return results, Slope(e[0], masks)
 
 
-def _planes(words: torch.Tensor) -> list[torch.Tensor]:
+def _planes(words: Tensor) -> list[Tensor]:
     """Bit 16 G + 4 M + b of a word becomes bit 4 M + G of plane b: the four b are the first fold,
     the M the second, ..."""
     for distance, mask in ((15, 0x0000AAAA0000AAAA), (30, 0x00000000CCCCCCCC)):
@@ -221,91 +238,76 @@ def _planes(words: torch.Tensor) -> list[torch.Tensor]:
     return [(words >> 16 * b).to(torch.int16) for b in range(4)]
 
 
-def _second(words: torch.Tensor) -> list[torch.Tensor]:
+def _second(words: Tensor) -> list[Tensor]:
     """(T, n) int16 words to the four members of each group of the second fold: bit G + 4 T of uint8
     words (n,)."""
-    words = words.to(torch.int32) & 0xFFFF
-    halves = [(word >> 4 * m).to(torch.uint8) & 15 for m in range(4) for word in words]
-    step = len(words)
-    return [
-        halves[m * step] | halves[m * step + 1] << 4 if step == 2 else halves[m] for m in range(4)
-    ]
+    members = []
+    for m in range(4):
+        lanes = [(word.to(torch.int32) >> 4 * m).to(torch.uint8) & 15 for word in words]
+        members.append(lanes[0] | lanes[1] << 4 if len(lanes) == 2 else lanes[0])
+    return members
 
 
-def _third(words: torch.Tensor) -> list[torch.Tensor]:
+def _third(words: Tensor) -> list[Tensor]:
     return [(words >> m) & _LANES for m in range(4)]
 
 
-def _products(words: list[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """The bitwise product of every non-empty set of four words."""
-    found = {1 << i: word for i, word in enumerate(words)}
-    for s in _PRODUCTS:
-        found[s] = found[s & -s] & found[s & (s - 1)]
-    return {s: found[s] for s in _SETS}
-
-
-def _low(s: int) -> int:
-    return (s & -s).bit_length() - 1
+def _products(words: list[Tensor]) -> dict[int, Tensor]:
+    """The bitwise product of every set of four words; of none, all ones."""
+    products = {0: ~torch.zeros_like(words[0])}
+    for s in _SETS:
+        products[s] = words[(s & -s).bit_length() - 1] & products[s & (s - 1)]
+    return products
 
 
 def _deal_fold(
     dealer: TwoPartyDealer, shape: tuple[int, ...], dtype: torch.dtype, members
-) -> tuple[Shares, Shares, Shares]:
+) -> FoldMasks:
     a, b = dealer.bits(shape, dtype), dealer.bits(shape, dtype)
-    of_b = _products(members(b[0] ^ b[1]))
-    of_a = members(a[0] ^ a[1])
-    rows = [of_b[s] for s in _PRODUCTS] + [of_a[i] & of_b[s] for i, s in _WITH_G]
-    return a, b, dealer.share_bits("products of masks", torch.stack(rows))
+    of_b, of_a = _products(members(b[0] ^ b[1])), members(a[0] ^ a[1])
+    rows = [of_b[s] for s in _SEVERAL] + [of_a[i] & of_b[s] for i, s in _WITH_A]
+    return FoldMasks(a, b, dealer.share_bits("products of masks", torch.stack(rows)))
 
 
-def _known(a: torch.Tensor, b: torch.Tensor, products: torch.Tensor, members) -> dict:
-    """One party's shares of all that the dealer gave it for a fold: by set of b, and by (position
-    of a, set of b)."""
-    found = {1 << i: word for i, word in enumerate(members(b))} | dict(zip(_PRODUCTS, products))
-    found |= {(i, 0): word for i, word in enumerate(members(a))}
-    return found | dict(zip(_WITH_G, products[len(_PRODUCTS) :]))
+def _borrows(g: list[Tensor], public: dict[int, Tensor], known: list[dict]) -> Shares:
+    """Shares of g of each group of four: the sum of g_i times the p above it.
+
+    g: of its members, opened under a.  public: products of p, opened under b.
+    """
+    factors: dict = {}
+    for i, above in enumerate(_ABOVE):
+        for s in range(16):
+            if s & ~above == 0:
+                factor = public[above & ~s]
+                factors[i, s] = factor
+                factors[s] = factors[s] ^ g[i] & factor if s in factors else g[i] & factor
+    constant = factors.pop(0)
+    first, second = _sums(factors, known)
+    return [first ^ constant, second]
 
 
-def _fold(
-    g: list[torch.Tensor], p: list[torch.Tensor], known: list[dict], last: bool
-) -> tuple[Shares, Shares | None]:
-    """Shares of g and p of each group of four, from its members opened under masks; the last fold
-    needs no p."""
-    public = _products(p) | {0: None}
-    of_g: dict = {
-        (i, s): public[above & ~s]
-        for i, above in enumerate(_ABOVE)
-        for s in (0, *_SETS)
-        if s & ~above == 0
-    }
-    for i, s in list(of_g):
-        term = g[i] if of_g[i, s] is None else g[i] & of_g[i, s]
-        of_g[s] = of_g[s] ^ term if s in of_g else term
-    constant = of_g.pop(0)
-    passed = None if last else _sum(known, {s: public[15 ^ s] for s in _SETS}, public[15])
-    return _sum(known, of_g, constant), passed
+def _passes(public: dict[int, Tensor], known: list[dict]) -> Shares:
+    """Shares of p of each group of four: the product of its members."""
+    first, second = _sums({s: public[15 ^ s] for s in _SETS}, known)
+    return [first ^ public[15], second]
 
 
-def _sum(known: list[dict], factors: dict, constant: torch.Tensor | None = None) -> Shares:
-    """Shares of constant + sum of factor x known over GF(2); a factor of None is 1. The first party
-    adds the constant."""
+def _sums(factors: dict, known: list[dict]) -> Shares:
+    """Shares of the sum of factor x known over GF(2)."""
     totals = []
-    for party, words in enumerate(known):
-        total = constant.clone() if constant is not None and party == 0 else None
+    for words in known:
+        total = torch.zeros_like(next(iter(factors.values())))
         for key, factor in factors.items():
-            term = words[key] if factor is None else factor & words[key]
-            total = term.clone() if total is None else total.bitwise_xor_(term.expand_as(total))
+            total ^= factor & words[key]
         totals.append(total)
     return totals
 
 
-def _times(
-    e: torch.Tensor, x: torch.Tensor, seen: torch.Tensor, q: torch.Tensor, with_mask: torch.Tensor
-) -> torch.Tensor:
+def _times(e: Tensor, x: Tensor, seen: Tensor, q: Tensor, with_mask: Tensor) -> Tensor:
     """One party's share of s x = e x + (1 - 2e) q x, where q x = seen q - (mask q)."""
     product = seen * q - with_mask
     return torch.where(e, x - product, product)
 
 
-def _unpacked(words: torch.Tensor, n: int) -> torch.Tensor:
+def _unpacked(words: Tensor, n: int) -> Tensor:
     return torch.from_numpy(np.unpackbits(words.numpy(), axis=1, count=n))

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from . import ring
 from .messages import DEALER, Transcript, holder_names
 from .randomness import Stream, refuse_forked
 
-Shares = list[torch.Tensor]
+Shares = list[Tensor]
 NAMES = tuple(holder_names(2))
 
 
@@ -42,9 +43,9 @@ class Once:
 class Triple(Once):
     """U, V, W: one share a party; the sums satisfy W = U V (matrix product)."""
 
-    U: list[torch.Tensor]
-    V: list[torch.Tensor]
-    W: list[torch.Tensor]
+    U: list[Tensor]
+    V: list[Tensor]
+    W: list[Tensor]
 
 
 @dataclass
@@ -53,9 +54,9 @@ class TruncationPair(Once):
     bit."""
 
     bits: int
-    mask: list[torch.Tensor]
-    high: list[torch.Tensor]
-    top: list[torch.Tensor]
+    mask: list[Tensor]
+    high: list[Tensor]
+    top: list[Tensor]
 
 
 class Dealer:
@@ -77,7 +78,7 @@ class Dealer:
         self._stream = stream if stream is not None else Stream()
         self._parties: list[Stream] = []
 
-    def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[torch.Tensor]:
+    def mask(self, shape: int | tuple[int, ...], n_parties: int = 2) -> list[Tensor]:
         """Shares of a uniform tensor.  No correction."""
         return [stream.words(shape) for stream in self.streams(n_parties)]
 
@@ -89,9 +90,7 @@ class Dealer:
         U = self.mask((n, k), n_parties)
         return Triple(U, *self.products(ring.total(U), m, n_parties))
 
-    def products(
-        self, U: torch.Tensor, m: int, n_parties: int = 2
-    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    def products(self, U: Tensor, m: int, n_parties: int = 2) -> tuple[list[Tensor], list[Tensor]]:
         """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has
         dealt in shares before.
 
@@ -119,7 +118,7 @@ class Dealer:
             self._parties.append(self._stream.derive("party", len(self._parties)))
         return self._parties[:n_parties]
 
-    def _fix(self, value: torch.Tensor, n_parties: int) -> list[torch.Tensor]:
+    def _fix(self, value: Tensor, n_parties: int) -> list[Tensor]:
         drawn = [stream.words(tuple(value.shape)) for stream in self.streams(n_parties)[:-1]]
         return [*drawn, ring.minus(value, drawn)]
 
@@ -149,16 +148,18 @@ class TwoPartyDealer(Dealer):
         torch.int16 or uint8."""
         return [_uniform(stream, shape, dtype) for stream in self.streams(2)]
 
-    def share(self, name: str, value: torch.Tensor) -> Shares:
+    def share(self, name: str, value: Tensor) -> Shares:
         """Shares mod 2^64 of numbers (int64) that the dealer has computed."""
         shares = self._fix(value, 2)
         self._send(name, shares[1])
         return shares
 
-    def share_bits(self, name: str, value: torch.Tensor) -> Shares:
+    def share_bits(self, name: str, value: Tensor) -> Shares:
         """The same for packed bits, with exclusive or."""
         first = _uniform(self.streams(2)[0], value.shape, value.dtype)
-        return [first, self._send(name, value ^ first)]
+        second = value ^ first
+        self._send(name, second)
+        return [first, second]
 
     def product(self, U: Shares, V: Shares) -> Shares:
         """Shares of the matrix product of two masks, (n, k) and (k, m), each dealt before and
@@ -174,10 +175,10 @@ class TwoPartyDealer(Dealer):
             self._send(name, shares[1])
         return pair
 
-    def _send(self, name: str, share: torch.Tensor) -> torch.Tensor:
-        return self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
+    def _send(self, name: str, share: Tensor) -> None:
+        self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
 
 
-def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     size = math.prod(shape)
     return stream.words(-(-size * dtype.itemsize // 8)).view(dtype)[:size].reshape(tuple(shape))

@@ -15,17 +15,19 @@ for each number of the product. No field of a plaintext runs into the next one.
 """
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import gmpy2
 import numpy as np
 import torch
 from gmpy2 import mpz
+from torch import Tensor
 
 from . import ring
 from .encrypted import key_from, key_out
-from .messages import Malformed, Receive, Send, bytes_from, said_of, tensor_from
-from .paillier_keys import SECURE_BITS, PrivateKey, PublicKey, generate_keys, powers
-from .published import Published, PublishedHolder, PublishedServer
+from .messages import SERVER, Malformed, Receive, Send, bytes_from, said_of
+from .paillier_keys import PrivateKey, PublicKey, powers
+from .published import Published, PublishedHolder
 from .randomness import Stream
 
 MASK_BITS = 40  # by so many bits R is longer than what it hides
@@ -83,9 +85,10 @@ class Fields:
 
     def unpack(self, plaintexts: list[int]) -> list[list[int]]:
         """The rows again; ValueError for what is no row of this width."""
-        parts, rows = [gmpy2.unpack(mpz(m), self.field_bits) for m in plaintexts], []
+        parts = [gmpy2.unpack(mpz(m), self.field_bits) for m in plaintexts]
+        rows = []
         for first in range(0, len(parts), self.n_plaintexts):
-            row = []
+            row: list[int] = []
             for part in parts[first : first + self.n_plaintexts]:
                 size = min(self.per_plaintext, self.width - len(row))
                 if len(part) > size:
@@ -95,15 +98,15 @@ class Fields:
         return rows
 
 
-def offer(public: PublicKey, V: torch.Tensor, fields: Fields, *, stream: Stream) -> list[int]:
+def offer(public: PublicKey, V: Tensor, fields: Fields, *, stream: Stream) -> list[int]:
     """The second holder's ciphertexts of V (d, width) int64, under its own key, row by row."""
     packed = fields.pack(V.numpy().view(np.uint64).tolist())
     return public.encrypt_integers(packed, stream.random_bytes(public.exponent_bytes * len(packed)))
 
 
 def answer(
-    public: PublicKey, offered: list[int], U: torch.Tensor, fields: Fields, *, stream: Stream
-) -> tuple[list[int], torch.Tensor]:
+    public: PublicKey, offered: list[int], U: Tensor, fields: Fields, *, stream: Stream
+) -> tuple[list[int], Tensor]:
     """The first holder's: ciphertexts of U V + R under the other's key, and its share W of U V.
 
     offered: of `offer`.  U: (n, d) int64.  Returns n * n_plaintexts whole numbers and (n, width)
@@ -130,7 +133,7 @@ def answer(
     return [int(c) for c in sums], -_words(rows)
 
 
-def opened(private: PrivateKey, answered: list[int], fields: Fields) -> torch.Tensor:
+def opened(private: PrivateKey, answered: list[int], fields: Fields) -> Tensor:
     """The second holder's share W (n, width) int64 of U V.  ValueError for what `answer` never
     gives.
     """
@@ -138,28 +141,18 @@ def opened(private: PrivateKey, answered: list[int], fields: Fields) -> torch.Te
 
 
 class _DealerlessHolder(PublishedHolder):
-    """Has a key of its own.  keys: one that it made before, of key_bits."""
+    """Has a key of its own."""
 
-    takes = "key_bits", "teaching", "keys"
-
-    def __init__(
-        self,
-        name,
-        *,
-        key_bits: int = SECURE_BITS,
-        teaching: bool = False,
-        keys: PrivateKey | None = None,
-        **common,
-    ):
-        if len(common["names"]) != 2:
+    def __init__(self, name, setup):
+        if len(setup.names) != 2:
             raise ValueError(
-                f"without a dealer there are 2 holders, got {len(common['names'])}: the truncation "
-                "of more takes one"
+                f"without a dealer there are 2 holders, got {len(setup.names)}: the truncation of "
+                "more takes one"
             )
-        super().__init__(name, **common)
-        (self.other,) = self.others
-        self._private = generate_keys(key_bits, teaching=teaching)[1] if keys is None else keys
-        Fields(self.d, 1, self._private.public.bits)  # refuses a key that is too small
+        super().__init__(name, setup)
+        [self.other] = self.others
+        self._private = setup.own_keys()
+        self._fields = Fields(self.d, self.width, self._private.public.bits)
 
     def connect(self):
         mine = self._private.public
@@ -172,23 +165,27 @@ class _DealerlessHolder(PublishedHolder):
                 self.other,
             )
 
-    def _dealt(self, n, width):
-        fields = Fields(self.d, width, self._private.public.bits)
-        U, V = self._own.words((n, self.d)), self._own.words((self.d, width))
-        mine, theirs = self._private.public, self._public
-        offered = offer(mine, V, fields, stream=self._own)
+    def cross_products(self, X, T):
+        fields, mine, theirs = self._fields, self._private.public, self._public
+        U, V = self.stream.words(tuple(X.shape)), self.stream.words(tuple(T.shape))
+        offered = offer(mine, V, fields, stream=self.stream)
         yield Send(self.other, OFFERED, mine.payload(offered), "offline")
         came = yield Receive(self.other, OFFERED)
         offered = self._integers(OFFERED, came, self.d * fields.n_plaintexts, theirs)
-        answered, W_first = answer(theirs, offered, U, fields, stream=self._own)
+        answered, W_first = answer(theirs, offered, U, fields, stream=self.stream)
         yield Send(self.other, ANSWERED, theirs.payload(answered), "offline")
         came = yield Receive(self.other, ANSWERED)
-        answered = self._integers(ANSWERED, came, n * fields.n_plaintexts, mine)
+        answered = self._integers(ANSWERED, came, len(X) * fields.n_plaintexts, mine)
         try:
             W_second = opened(self._private, answered, fields)
         except ValueError as error:
             raise Malformed(f"{said_of(self.other, ANSWERED)}: {error}", self.other) from None
-        return (U, W_first, V, W_second), None
+        yield Send(self.other, "X - U", X - U)
+        yield Send(self.other, "Y - V", T - V)
+        E = yield from self.receive(self.other, "X - U", X.shape)
+        F = yield from self.receive(self.other, "Y - V", T.shape)
+        # X (F + V), of which V is the other's: X F + W here, (X - U) V + W there
+        return ring.matmul(X, F) + W_first + ring.matmul(E, V) + W_second
 
     def _integers(self, name: str, payload: object, size: int, public: PublicKey) -> list[int]:
         payload = bytes_from(self.other, name, payload, size * public.ciphertext_bytes)
@@ -197,24 +194,10 @@ class _DealerlessHolder(PublishedHolder):
             raise Malformed(f"{said_of(self.other, name)} is no ciphertext", self.other)
         return came
 
-    def _cross_products(self, X, T, triple):
-        U, W_first, V, W_second = triple
-        E, F = X - U, T - V
-        yield Send(self.other, "X - U", E)
-        yield Send(self.other, "Y - V", F)
-        came = []
-        for name, own in (("X - U", E), ("Y - V", F)):
-            payload = yield Receive(self.other, name)
-            came.append(tensor_from(self.other, name, payload, own.shape, own.dtype))
-        # X (F + V), of which V is the other's: X F + W here, (X - U) V + W there
-        z = ring.matmul(X, came[1]).add_(W_first)
-        return z.add_(ring.matmul(came[0], V)).add_(W_second)
-
 
 class Dealerless(Published):
     """Algorithm 2 as printed, for two holders that make their triples together, by packed Paillier.
 
-    key_bits: length of each holder's key, >= 2,048; below only with teaching=True.
     Truncation is SecureML's, as in `Published`.
     Guarantee: semi-honest, no two parties collude; nobody learns more than in `Published`, under
     Paillier's assumption (`paillier_keys`) and up to a statistical distance of 2^-40 for each
@@ -231,22 +214,16 @@ class Dealerless(Published):
         "2 (n + d) encryptions, 2 n decryptions and 2 n d powers of 64 bits for each batch; 6 ring "
         "products"
     )
-    sides = _DealerlessHolder, PublishedServer, None
+    holder_class, dealer_class = _DealerlessHolder, None
 
     @classmethod
-    def messages(cls, names, truncation=None):
-        ways = [tuple(names), tuple(reversed(names))]
+    def messages(cls, names):
         exchanged = ["public key", OFFERED, ANSWERED, "<X>", "<theta>", "X - U", "Y - V"]
-        return [
-            *((*way, what) for way in ways for what in exchanged),
-            *super().messages(names, truncation)[-len(names) :],
-        ]
-
-    def _truncation_error(self):
-        return 2.0**-16
+        sent = [(*way, what) for way in permutations(names) for what in exchanged]
+        return sent + [(name, SERVER, "<X theta>") for name in names]
 
 
-def _words(rows: list[list[int]]) -> torch.Tensor:
+def _words(rows: list[list[int]]) -> Tensor:
     """Whole numbers mod 2^64, int64."""
     words = np.array([[m % 2**64 for m in row] for row in rows], dtype=np.uint64)
     return torch.from_numpy(words.view(np.int64))

@@ -5,23 +5,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ppkit.models import activations, mlp
 from ppkit.refusals import one_of
 
-from .messages import DEALER, SERVER, Transcript
-from .protocols import protocol_of
+from .messages import DEALER, SERVER, Transcript, holder_names
+from .paillier_keys import SECURE_BITS, PrivateKey
+from .party import Rows, Setup
+from .protocols import simulator_of
 from .randomness import Stream
-from .sides import Rows
+from .ring import total
 
-KINDS = {
-    "plain": {"protocol": "plain"},
-    "ss, published": {"protocol": "ss", "form": "published"},
-    "ss, lean": {"protocol": "ss", "form": "lean"},
-    "masked": {"protocol": "masked"},
-    "he": {"protocol": "he"},
-}
+KINDS = ("plain", "ss, published", "ss, lean", "masked", "he")  # protocol, form
 
 
 class FirstLayer(nn.Module):
@@ -32,8 +28,10 @@ class FirstLayer(nn.Module):
         and holder i computes dL/dtheta_i = X_i^T G by itself
 
     holders: columns of each holder, k >= 2.  width: of h1, >= 1.  protocol: one of
-    protocols.PROTOCOLS; choices: what the protocol itself takes (form=, truncation=, key_bits=,
-    ...).  rng: draws theta, the same numbers for every protocol and every way to split the columns.
+    protocols.PROTOCOLS; form: of "ss", one of protocols.FORMS, default "lean".
+    rng: draws theta, the same numbers for every protocol and every way to split the columns.
+    key_bits, teaching, keys: of Paillier's, where the protocol has them: the length, >= 2,048,
+    below only with teaching=True; a PrivateKey to use instead of making one.
     dtype: torch.float32 or torch.float64, of X, theta and what forward returns.
     stream: source of all secrets; None: the operating system's CSPRNG;
     a seeded one is for teaching only.
@@ -51,6 +49,8 @@ class FirstLayer(nn.Module):
     [[2.0, 2.0, 2.0, 2.0]]
     """
 
+    h1: Tensor
+
     def __init__(
         self,
         holders: Sequence[int],
@@ -58,22 +58,34 @@ class FirstLayer(nn.Module):
         *,
         rng: torch.Generator,
         protocol: str = "ss",
+        form: str | None = None,
         dtype: torch.dtype = torch.float32,
         stream: Stream | None = None,
         transcript: Transcript | None = None,
-        **choices,
+        key_bits: int = SECURE_BITS,
+        teaching: bool = False,
+        keys: PrivateKey | None = None,
     ):
         super().__init__()
         self.transcript = Transcript(keep="sizes") if transcript is None else transcript
-        self.protocol = protocol_of(
-            protocol, holders, transcript=self.transcript, stream=stream, dtype=dtype, **choices
+        setup = Setup(
+            names=holder_names(len(holders)),
+            columns=holders,
+            width=width,
+            stream=stream,
+            dtype=dtype,
+            key_bits=key_bits if keys is None else keys.public.bits,
+            teaching=teaching,
+            keys=keys,
         )
-        [linear] = mlp((sum(holders), width), rng=rng, dtype=dtype)
-        parts = linear.weight.detach().split(list(holders), dim=1)
+        self.protocol = simulator_of(
+            setup, protocol=protocol, form=form, transcript=self.transcript
+        )
+        weight = mlp((sum(holders), width), rng=rng, dtype=dtype).get_parameter("0.weight")
+        parts = weight.detach().split(list(holders), dim=1)
         self.theta = nn.ParameterList(nn.Parameter(part.T.contiguous()) for part in parts)
-        self.h1: torch.Tensor | None = None
 
-    def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
+    def prepare(self, X_parts: Sequence[Tensor]) -> None:
         """Give each holder its columns (N, d_i) of the data set, once; rows in the same order at
         all of them.
 
@@ -82,7 +94,7 @@ class FirstLayer(nn.Module):
         """
         self.protocol.prepare(X_parts)
 
-    def forward(self, rows: Rows) -> torch.Tensor:
+    def forward(self, rows: Rows) -> Tensor:
         """h1 of these rows of the data set, at the server: (n, width).  rows: a slice, row numbers,
         or a tensor of them."""
         self.transcript.next_step()
@@ -105,42 +117,31 @@ class _ByProtocol(torch.autograd.Function):
     def backward(ctx, G):
         ctx.seen.grad = G
         ctx.transcript.next_round()
-        received = [(X, ctx.transcript.send(SERVER, name, "dL/dh1", G)) for name, X in ctx.holders]
-        return (
-            None,
-            None,
-            *(
-                (G.T @ X).T if needed else None
-                for (X, G), needed in zip(received, ctx.needs_input_grad[2:])
-            ),
-        )
+        gradients = []
+        for (name, X), is_needed in zip(ctx.holders, ctx.needs_input_grad[2:]):
+            ctx.transcript.send(SERVER, name, "dL/dh1", G)
+            gradients.append((G.T @ X).T if is_needed else None)
+        return None, None, *gradients
 
 
 def hand_over(
-    h: torch.Tensor,
-    transcript: Transcript,
-    sender: str,
-    receiver: str,
-    name: str,
-    *,
-    seen: torch.Tensor | None = None,
-) -> torch.Tensor:
+    h: Tensor, transcript: Transcript, sender: str, receiver: str, name: str, *, seen: Tensor
+) -> Tensor:
     """The same tensor, sent from one party to another; its gradient dL/d(name) travels back in the
     backward pass.
 
     What Fig. 4 of the paper writes as h.to("client_a"). Returns h with both messages written down,
     each in a new round.
-    seen: a tensor that gets the gradient as its .grad, for who wants to look at it, such as
-    h.detach().
+    seen: a tensor that gets the gradient as its .grad, for who wants to look at it: h.detach().
     """
     transcript.next_round()
-    handed = transcript.send(sender, receiver, name, h).view_as(h)
+    transcript.send(sender, receiver, name, h)
+    handed = h.view_as(h)
 
-    def back(gradient):
-        if seen is not None:
-            seen.grad = gradient
+    def back(gradient: Tensor) -> None:
+        seen.grad = gradient
         transcript.next_round()
-        return transcript.send(receiver, sender, f"dL/d{name}", gradient)
+        transcript.send(receiver, sender, f"dL/d{name}", gradient)
 
     if handed.requires_grad:
         handed.register_hook(back)
@@ -154,8 +155,9 @@ class SPNN(nn.Module):
     h1 = X theta at the server by protocol;  h_L = f(h1) on the server;
     logits = h_L w + b at the label holder
 
-    holders, protocol, rng, dtype, stream, transcript, choices: as in `FirstLayer`; the start is
-    that of `models.mlp` with the same rng, for every protocol and every way to split the columns.
+    holders, protocol, form, rng, dtype, stream, transcript, key_bits, teaching, keys: as in
+    `FirstLayer`; the start is that of `models.mlp` with the same rng, for every protocol and every
+    way to split the columns.
     hidden: widths of the hidden layers, the first is h1's, e.g. (8, 8).  activation: one of
     models.ACTIVATIONS for all hidden layers, or one each.  n_outputs: logits, 1 for a binary task,
     else one a class.
@@ -173,6 +175,8 @@ class SPNN(nn.Module):
     (2, 1)
     """
 
+    h_last: Tensor
+
     def __init__(
         self,
         holders: Sequence[int],
@@ -180,13 +184,16 @@ class SPNN(nn.Module):
         *,
         rng: torch.Generator,
         protocol: str = "ss",
+        form: str | None = None,
         activation: str | Sequence[str] = "sigmoid",
         n_outputs: int = 1,
         label_holder: int = 0,
         dtype: torch.dtype = torch.float32,
         stream: Stream | None = None,
         transcript: Transcript | None = None,
-        **choices,
+        key_bits: int = SECURE_BITS,
+        teaching: bool = False,
+        keys: PrivateKey | None = None,
     ):
         super().__init__()
         widths = tuple(hidden)
@@ -202,20 +209,22 @@ class SPNN(nn.Module):
             widths[0],
             rng=rng,
             protocol=protocol,
+            form=form,
             dtype=dtype,
             stream=stream,
             transcript=transcript,
-            **choices,
+            key_bits=key_bits,
+            teaching=teaching,
+            keys=keys,
         )
         self.transcript = self.first.transcript
         self.label_holder = self.first.protocol.holders[label_holder].name
         names = activation if isinstance(activation, str) else list(activation)[1:]
         rest = mlp((*widths, n_outputs), rng=rng, activation=names, dtype=dtype)
-        self.hidden, self.output = nn.Sequential(kinds[0], *rest[:-1]), rest[-1]
-        self.h_last: torch.Tensor | None = None
+        self.hidden, self.output = nn.Sequential(kinds[0], *list(rest)[:-1]), rest[-1]
 
     @property
-    def h1(self) -> torch.Tensor | None:
+    def h1(self) -> Tensor:
         """What the server got in the last forward pass, before the activation; .grad after
         backward."""
         return self.first.h1
@@ -225,12 +234,12 @@ class SPNN(nn.Module):
         """The holders' weights: theta[i] (d_i, width) is holder i's."""
         return self.first.theta
 
-    def prepare(self, X_parts: Sequence[torch.Tensor]) -> None:
+    def prepare(self, X_parts: Sequence[Tensor]) -> None:
         """Give each holder its columns of the data set, once, test rows too if they are to go
         through the protocol."""
         self.first.prepare(X_parts)
 
-    def forward(self, rows: Rows) -> torch.Tensor:
+    def forward(self, rows: Rows) -> Tensor:
         """Logits of these rows at the label holder: (n, n_outputs)."""
         h_L = self.hidden(self.first(rows))
         self.h_last = h_L.detach()
@@ -239,14 +248,11 @@ class SPNN(nn.Module):
         )
 
     @torch.no_grad()
-    def logits(self, X_parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def logits(self, X_parts: Sequence[Tensor]) -> Tensor:
         """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by
         who has all columns."""
-        return self.output(
-            self.hidden(
-                sum(X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True))
-            )
-        )
+        parts = [X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True)]
+        return self.output(self.hidden(total(parts)))
 
 
 def costs(
@@ -254,46 +260,37 @@ def costs(
     width: int = 8,
     *,
     n_rows: int = 5_000,
-    kinds: Sequence[str] = tuple(KINDS),
-    **he_choices,
+    kinds: Sequence[str] = KINDS,
+    keys: PrivateKey | None = None,
 ) -> pd.DataFrame:
     """One training step of the first layer by every protocol, counted from the messages it sends.
 
     holders: columns of each.  width: of h1.  n_rows: the data set is one batch of so many random
-    rows; all counts depend on sizes only.  kinds: some of KINDS.  he_choices: what protocol "he"
-    takes (keys=, key_bits=, pool=); at the default sizes it takes seconds.
+    rows; all counts depend on sizes only.  kinds: some of KINDS.  keys: those of protocol "he",
+    which takes seconds at the default sizes; None: new ones.
     Returns one row a kind: bytes of one step by link (between holders; holders to server; server to
     holders, which is the gradient of h1 to each), rounds of the forward pass, bytes once per data
-    set, bytes of the dealer in a step (offline), compute in words, what the server and what holder
-    A received in one step (names from the transcript), and who learns what, as stated.
+    set, bytes of the dealer in a step (offline), compute in words, and who learns what, as stated.
 
     >>> table = costs((2, 1), 4, n_rows=10, kinds=("plain", "masked"))
     >>> table.loc["masked", ["between holders", "to server", "rounds", "once"]].tolist()
     [0, 320, 1, 32]
     """
-    for kind in kinds:
-        one_of(KINDS, kind=kind)
-    return pd.DataFrame(
-        {kind: _counted(kind, holders, width, n_rows, he_choices) for kind in kinds}
-    ).T
+    return pd.DataFrame({kind: _counted(kind, holders, width, n_rows, keys) for kind in kinds}).T
 
 
-def _counted(kind: str, holders: Sequence[int], width: int, n_rows: int, he_choices: dict) -> dict:
-    rng, transcript = torch.Generator().manual_seed(0), Transcript(keep="sizes")
-    choices = KINDS[kind] | (he_choices if kind == "he" else {})
-    layer = FirstLayer(holders, width, rng=rng, transcript=transcript, **choices)
+def _counted(
+    kind: str, holders: Sequence[int], width: int, n_rows: int, keys: PrivateKey | None
+) -> dict:
+    protocol, _, form = kind.partition(", ")
+    rng = torch.Generator().manual_seed(0)
+    layer = FirstLayer(holders, width, rng=rng, protocol=protocol, form=form or None, keys=keys)
     layer.prepare([torch.randn(n_rows, columns, generator=rng) for columns in holders])
     layer(slice(None)).sum().backward()
-    sent = transcript.table()
+    sent = layer.transcript.table()
     step = sent[sent["step"] == 1]
     online = step[step["phase"] == "online"]
     from_server, to_server = online["sender"] == SERVER, online["receiver"] == SERVER
-    first = layer.protocol.holders[0].name
-
-    def received(party):
-        came = step[step["receiver"] == party]
-        return ", ".join((came["name"] + " from " + came["sender"]).unique())
-
     n_bytes = lambda table: int(table["n_bytes"].sum())
     return {
         "between holders": n_bytes(online[~(from_server | to_server)]),
@@ -303,7 +300,5 @@ def _counted(kind: str, holders: Sequence[int], width: int, n_rows: int, he_choi
         "once": n_bytes(sent[sent["step"] == 0]),
         "dealer": n_bytes(step[step["sender"] == DEALER]),
         "compute": layer.protocol.compute,
-        "server received": received(SERVER),
-        f"{first} received": received(first),
         "who learns what": f"{layer.protocol.sees}; all holders: dL/dh1",
     }

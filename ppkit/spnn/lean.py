@@ -4,15 +4,15 @@ bytes."""
 from itertools import permutations
 
 import torch
+from torch import Tensor
 
 from .dealer import Dealer
 from .fixed_point import FRACTIONAL_BITS
-from .messages import DEALER, SERVER, Program, Receive, Send, seed_from, tensor_from
-from .published import Opening, SharingHolder, SharingProtocol
-from .randomness import Stream
+from .messages import DEALER, SERVER, Receive, Send, seed_from
+from .party import DealerParty, Server, rows_of
+from .published import SharingHolder, SharingSimulator
 from .ring import total
 from .sharing import beaver_part, share
-from .sides import DealerSide, Server, rows_of
 
 OPENED, WORDS = ("seed", "X - U", "theta - V"), "<X theta> mod 2^32"
 
@@ -21,13 +21,10 @@ class _LeanHolder(SharingHolder):
     """Holder i of k; the last one gets the dealer's W, the others draw theirs."""
 
     theta_bits = 32
-    _E: torch.Tensor | None = None
 
     def connect(self):
-        own = Stream() if self._stream is None else self._stream
-        self._to = {
-            other: own.derive("seed for", other) for other in self.others
-        }  # their shares of mine come from it
+        # their shares of mine come from it
+        self._to = {other: self.stream.derive("seed for", other) for other in self.others}
         for other, seed in self._to.items():
             yield Send(other, "seed", seed.key)
         self._from_dealer = seed_from(DEALER, (yield Receive(DEALER, "seed")))
@@ -40,74 +37,58 @@ class _LeanHolder(SharingHolder):
             **{f"from {other}": stream for other, stream in self._from.items()},
         }
 
-    def _keep(self, X):
-        super()._keep(X)
-        self._E = None  # X - U belongs to one X
+    def load(self, X):
+        super().load(X)
+        self._E = torch.empty(0)  # X - U belongs to one X
 
     def prepare(self):
         X = self._share_of_all(self._encoded, dim=1)
         self._U = self._from_dealer.words(tuple(X.shape))
-        self._E = yield from self._open("X - U", X - self._U)
+        self._E = yield from self.open("X - U", X - self._U)
 
-    def _share_of_all(self, secret: torch.Tensor, *, dim: int) -> torch.Tensor:
+    def _share_of_all(self, secret: Tensor, *, dim: int) -> Tensor:
         """This holder's share of all holders' secrets side by side: the rest of its own, and what
         it draws from their seeds."""
-        shape = list(secret.shape)
-        parts = {
-            self.name: share(secret, n_parties=len(self.names), stream=list(self._to.values()))[0]
-        }
-        for other in self.others:
-            shape[dim] = self.columns[self.names.index(other)]
-            parts[other] = self._from[other].words(tuple(shape))
-        return torch.cat([parts[name] for name in self.names], dim=dim)
-
-    def _dealt(self, n, width):
-        V = self._from_dealer.words((self.d, width))
-        return V, (yield from self._dealt_product(n, width))
-
-    def _dealt_product(self, n: int, width: int) -> Opening:
-        if self.name != self.names[-1]:
-            return self._from_dealer.words((n, width))
-        return tensor_from(DEALER, "<W>", (yield Receive(DEALER, "<W>")), (n, width), torch.int64)
+        own, *_ = share(secret, n_parties=len(self.names), stream=list(self._to.values()))
+        parts, shape = [], list(secret.shape)
+        for name, columns in zip(self.names, self.columns):
+            shape[dim] = columns
+            parts.append(own if name == self.name else self._from[name].words(tuple(shape)))
+        return torch.cat(parts, dim=dim)
 
     def begin(self, rows, theta):
-        if self._E is None:
+        if not len(self._E):
             raise ValueError(
                 f"prepare() must come before the first batch: holder {self.name} has no X - U of "
                 "this data yet"
             )
         return super().begin(rows, theta)
 
-    def _share_and_multiply(self, rows, theta) -> Program:
-        n, width = len(self.batch), theta.shape[1]
-        V, W = (
-            self._ahead.popleft()
-            if self._ahead
-            else (self._from_dealer.words((self.d, width)), None)
-        )
+    def share_and_multiply(self, rows, theta):
+        shape = len(self.batch), self.width
+        V = self._from_dealer.words((self.d, self.width))
         own = self._share_of_all(theta, dim=0) - V
         for other in self.others:
             yield Send(other, "theta - V", own)
-        if W is None:
-            W = yield from self._dealt_product(n, width)
-        F = yield from self._add_up("theta - V", own, self.others)
+        if self.name == self.names[-1]:
+            W = yield from self.receive(DEALER, "<W>", shape)
+        else:
+            W = self._from_dealer.words(shape)
+        F = yield from self.add_up("theta - V", own, self.others)
         z = beaver_part(self.me, rows_of(self._U, rows), V, W, rows_of(self._E, rows), F)
         yield Send(SERVER, WORDS, ((z + 2**31) >> 32).to(torch.int32))
 
 
 class _LeanServer(Server):
-    def step(self, n):
-        return self.decoded((yield from self.sum_of(WORDS, n, torch.int32)))
+    summed = WORDS
 
 
-class _LeanDealer(DealerSide):
-    def __init__(self, name, **common):
-        super().__init__(name, **common)
-        self._dealer = Dealer(self._stream)
-        self.streams = {
-            f"for {to}": stream
-            for to, stream in zip(self.names, self._dealer.streams(len(self.names)))
-        }
+class _LeanDealer(DealerParty):
+    def __init__(self, name, setup):
+        super().__init__(name, setup)
+        self._dealer = Dealer(self.stream)
+        own = self._dealer.streams(len(self.names))
+        self.streams = {f"for {to}": stream for to, stream in zip(self.names, own)}
 
     def connect(self):
         for name, own in zip(self.names, self._dealer.streams(len(self.names))):
@@ -117,12 +98,12 @@ class _LeanDealer(DealerSide):
         self._U = total(self._dealer.mask((n_rows, sum(self.columns)), len(self.names)))
         return super().prepare(n_rows)
 
-    def _deal(self, rows):
+    def begin(self, rows):
         _, W = self._dealer.products(rows_of(self._U, rows), self.width, len(self.names))
         yield Send(self.names[-1], "<W>", W[-1], "offline")
 
 
-class Lean(SharingProtocol):
+class Lean(SharingSimulator):
     """Algorithm 2 with X - U opened once per data set, random shares sent as seeds, and 32 bits a
     number to the server.
 
@@ -151,10 +132,10 @@ class Lean(SharingProtocol):
         "theta - V; dealer: rows of a batch"
     )
     compute = "k Beaver parts (2 ring products each)"
-    sides = _LeanHolder, _LeanServer, _LeanDealer
+    holder_class, server_class, dealer_class = _LeanHolder, _LeanServer, _LeanDealer
 
     @classmethod
-    def messages(cls, names, truncation=None):
+    def messages(cls, names):
         return [
             *((DEALER, name, "seed") for name in names),
             (DEALER, names[-1], "<W>"),
@@ -162,9 +143,9 @@ class Lean(SharingProtocol):
             *((name, SERVER, WORDS) for name in names),
         ]
 
-    def _set_up(self):
+    def prepare(self, X_parts):
         self.transcript.next_round()  # what is opened needs the seeds
-        super()._set_up()
+        super().prepare(X_parts)
 
-    def _truncation_error(self):
+    def truncation_error(self):
         return len(self.holders) / 2 * 2.0**-FRACTIONAL_BITS

@@ -1,8 +1,8 @@
 """Messages between the parties: who they are, what a party sends and waits for, and what came,
 checked and written down with its bytes and its round.
 
-A protocol from one party's own side is a `Program`, a generator that says what it sends and what it
-waits for:
+A protocol from one party's own side is a `Program`, a sans-I/O coroutine: a generator that says
+what it sends and what it waits for.
 
     def program():
         yield Send("server", "words", words)                # goes on at once
@@ -16,13 +16,16 @@ with messages that really travel, and here, with all parties in one process, in 
 from collections import defaultdict, deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .randomness import KEY_BYTES, Stream
 
 SERVER, DEALER = "server", "dealer"
+Payload = Tensor | bytes
 COLUMNS = ["step", "round", "phase", "sender", "receiver", "name", "n_bytes"]
 
 
@@ -52,7 +55,7 @@ class Message:
     round: int
     step: int
     phase: str
-    payload: torch.Tensor | bytes | None = field(repr=False)
+    payload: Payload | None = field(repr=False)
 
 
 class Transcript:
@@ -63,7 +66,7 @@ class Transcript:
     grows with the batch.
 
     >>> transcript = Transcript()
-    >>> _ = transcript.send("A", "server", "words", torch.zeros(5, 8, dtype=torch.int32))
+    >>> transcript.send("A", "server", "words", torch.zeros(5, 8, dtype=torch.int32))
     >>> transcript.messages[0].n_bytes
     160
     """
@@ -79,25 +82,24 @@ class Transcript:
         sender: str,
         receiver: str,
         name: str,
-        payload: torch.Tensor | bytes,
+        payload: Payload,
         *,
         n_bytes: int | None = None,
         phase: str = "online",
-    ) -> torch.Tensor | bytes:
-        """Hand over a payload in the current round and write it down; returns it, as the receiver
-        has it.
+    ) -> None:
+        """Write down a payload that is handed over in the current round.
 
         n_bytes: what it takes on the wire; default its own size (a tensor's elements times their
         width, a text's length).
         """
-        is_tensor = isinstance(payload, torch.Tensor)
         if n_bytes is None:
-            n_bytes = payload.numel() * payload.element_size() if is_tensor else len(payload)
-        kept = None if self._keep == "sizes" else payload.detach().clone() if is_tensor else payload
+            n_bytes = payload.nbytes if isinstance(payload, Tensor) else len(payload)
+        kept: Payload | None = None
+        if self._keep == "payloads":
+            kept = payload.detach().clone() if isinstance(payload, Tensor) else payload
         self.messages.append(
             Message(sender, receiver, name, n_bytes, self.round, self.step, phase, kept)
         )
-        return payload
 
     def next_round(self) -> None:
         """What is sent from now on needs what was sent so far."""
@@ -112,10 +114,7 @@ class Transcript:
         """A DataFrame of one row a message: step, round, phase, sender, receiver, name, n_bytes."""
         import pandas as pd  # here: a role that is a process of its own starts sooner without it
 
-        return pd.DataFrame(
-            [[getattr(message, column) for column in COLUMNS] for message in self.messages],
-            columns=COLUMNS,
-        )
+        return pd.DataFrame(map(attrgetter(*COLUMNS), self.messages), columns=COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +127,7 @@ class Send:
 
     receiver: str
     name: str
-    payload: torch.Tensor | bytes = field(repr=False)
+    payload: Payload = field(repr=False)
     phase: str = "online"
 
 
@@ -141,7 +140,7 @@ class Receive:
     name: str
 
 
-Program = Generator[Send | Receive, torch.Tensor | bytes | None, Any]
+Program = Generator[Send | Receive, Payload | None, Any]
 
 
 def nothing() -> Program:
@@ -165,7 +164,7 @@ def said_of(sender: str, name: str) -> str:
 
 def tensor_from(
     sender: str, name: str, payload: object, shape: tuple[int, ...], dtype: torch.dtype
-) -> torch.Tensor:
+) -> Tensor:
     """A payload that came, if it is a tensor of this shape and type, all finite; Malformed, without
     any value, if not.
 
@@ -174,7 +173,7 @@ def tensor_from(
     ppkit.spnn.messages.Malformed: 'words' of holder B must be torch.int32, got torch.float32
     """
     what = said_of(sender, name)
-    if not isinstance(payload, torch.Tensor):
+    if not isinstance(payload, Tensor):
         raise Malformed(f"{what} must be a tensor, got {type(payload).__name__}", sender)
     if payload.shape != shape:
         raise Malformed(
@@ -227,52 +226,52 @@ class Mailroom:
 
     def __init__(self, transcript: Transcript):
         self._transcript = transcript
-        self._delivered: defaultdict[tuple[str, str], deque] = defaultdict(deque)
+        self._delivered: defaultdict[tuple[str, str], deque[Send]] = defaultdict(deque)
+        self._is_broken = False
 
     def run(self, programs: Mapping[str, Program]) -> dict[str, Any]:
         """Run one program a party to its end; returns {party: what its program returned}.
 
         A party without a program gets its messages when it has one, in a later run.
-        RuntimeError if a message has another name than is waited for, or if all who are left wait
-        for each other. If a program raises, the others are closed, all messages are dropped, and
-        what it raised goes on.
+        RuntimeError if a message has another name than is waited for, if all who are left wait for
+        each other, or if an earlier run was broken off: then some parties have drawn secrets that
+        others have not.
         """
+        if self._is_broken:
+            raise RuntimeError("an earlier run was broken off: make the parties anew")
+        self._is_broken = True
         results: dict[str, Any] = dict.fromkeys(programs)
         waits: dict[str, Receive | None] = dict.fromkeys(programs)
-        later = False  # whether what is sent now needs what was sent in this run
-        try:
-            while waits:
-                sent: list[tuple[Send, str]] = []  # in this round, each with its sender
-                for party in list(waits):
-                    try:
-                        waits[party] = self._advance(
-                            party, programs[party], waits[party], sent, later
-                        )
-                    except StopIteration as end:
-                        results[party] = end.value
-                        del waits[party]
-                if waits and not sent:
-                    who = "; ".join(
-                        f"{party} for {wanted.name!r} from {wanted.sender}"
-                        for party, wanted in waits.items()
+        is_first_round = True
+        while waits:
+            outbox: list[tuple[str, Send]] = []  # of this round, each with its sender
+            for party in list(waits):
+                try:
+                    waits[party] = self._advance(
+                        party, programs[party], waits[party], outbox, is_first_round
                     )
-                    raise RuntimeError(f"nobody can go on, all wait: {who}")
-                for message, sender in sent:
-                    self._delivered[sender, message.receiver].append(message)
-                later = True
-        except BaseException:
-            self._delivered.clear()
-            for program in programs.values():
-                program.close()
-            raise
+                except StopIteration as end:
+                    results[party] = end.value
+                    del waits[party]
+            if waits and not outbox:
+                raise RuntimeError(f"nobody can go on, all wait: {waits}")
+            for sender, message in outbox:
+                self._delivered[sender, message.receiver].append(message)
+            is_first_round = False
+        self._is_broken = False
         return results
 
     def _advance(
-        self, party: str, program: Program, wanted: Receive | None, sent: list, later: bool
+        self,
+        party: str,
+        program: Program,
+        wanted: Receive | None,
+        outbox: list[tuple[str, Send]],
+        is_first_round: bool,
     ) -> Receive:
         """Run one party until it waits for what was not delivered, which is returned; StopIteration
         with its result where it ends."""
-        payload = None
+        payload: Payload | None = None
         while True:
             if wanted is not None:
                 queue = self._delivered[wanted.sender, party]
@@ -280,16 +279,16 @@ class Mailroom:
                     return wanted
                 message = queue.popleft()
                 if message.name != wanted.name:
-                    raise RuntimeError(
-                        f"{party} waits for {wanted.name!r} from {wanted.sender}, and "
-                        f"{message.name!r} came"
-                    )
+                    raise RuntimeError(f"{party} waits for {wanted}, and {message} came")
                 payload = message.payload
             asked = program.send(payload)
-            payload, wanted = None, asked if isinstance(asked, Receive) else None
-            if wanted is None:
-                if later and not sent:
-                    self._transcript.next_round()
-                what = asked.receiver, asked.name, asked.payload
-                self._transcript.send(party, *what, phase=asked.phase)
-                sent.append((asked, party))
+            payload, wanted = None, None
+            if isinstance(asked, Receive):
+                wanted = asked
+                continue
+            if not outbox and not is_first_round:
+                self._transcript.next_round()
+            self._transcript.send(
+                party, asked.receiver, asked.name, asked.payload, phase=asked.phase
+            )
+            outbox.append((party, asked))

@@ -19,34 +19,23 @@ phe (1.5, https://github.com/data61/python-paillier) is under the GPLv3: who pas
 builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwise` use it.
 """
 
-import functools
-import operator
 import secrets
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from typing import TYPE_CHECKING
 
 import gmpy2
-import phe
 import torch
 from gmpy2 import mpz
+from torch import Tensor
 
 from .fixed_point import FRACTIONAL_BITS
-from .paillier_keys import PrivateKey, PublicKey, generate_keys
+from .paillier_keys import PrivateKey, PublicKey
+from .paillier_keys import generate_keys as generate_keys  # who encrypts makes keys, too
 from .randomness import Stream
 
-__all__ = [
-    "Ciphertexts",
-    "Packing",
-    "PrivateKey",
-    "PublicKey",
-    "add",
-    "decrypt",
-    "encrypt",
-    "first_layer_elementwise",
-    "generate_keys",
-    "phe_keys",
-]
+if TYPE_CHECKING:
+    import phe
 
 EXPONENT = -(FRACTIONAL_BITS // 4)  # phe counts in powers of 16
 _CHUNK = 32  # ciphertexts a worker takes at a time: 20 to 80 ms
@@ -75,19 +64,10 @@ class Packing:
     n_terms: int = 2
 
     def __post_init__(self):
-        are_whole = isinstance(self.value_bits, Integral) and isinstance(self.n_terms, Integral)
-        if are_whole:  # numpy's have a width, and shift out of it
-            object.__setattr__(self, "value_bits", int(self.value_bits))
-            object.__setattr__(self, "n_terms", int(self.n_terms))
-        if (
-            not are_whole
-            or not 2 <= self.value_bits <= 63
-            or self.n_terms < 1
-            or self.field_bits > 64
-        ):
+        if not 2 <= self.value_bits <= 63 or self.n_terms < 1 or self.field_bits > 64:
             raise ValueError(
-                "value_bits must be 2 to 63 and n_terms >= 1, whole numbers with room for their "
-                f"sum in 64 bits, got {self.value_bits} and {self.n_terms}"
+                "value_bits must be 2 to 63 and n_terms >= 1 with room for their sum in 64 bits, "
+                f"got {self.value_bits} and {self.n_terms}"
             )
 
     @property
@@ -108,33 +88,30 @@ class Packing:
             )
         return room // self.field_bits
 
-    def pack(self, public: PublicKey, values: torch.Tensor) -> list[int]:
+    def pack(self, public: PublicKey, values: Tensor) -> list[int]:
         """The plaintexts for int64 values in row-major order, the first number lowest; ValueError
         if one is out of range."""
-        flat, size = values.flatten(), self.n_fields(public)
-        if flat.numel() and (int(flat.min()) < -self.offset or int(flat.max()) >= self.offset):
-            worst = int(flat.min()) if int(flat.min()) < -self.offset else int(flat.max())
-            raise ValueError(
-                f"{worst} is out of range: value_bits={self.value_bits} holds [{-self.offset}, "
-                f"{self.offset})"
-            )
-        fields = [value + self.offset for value in flat.tolist()]
-        return [
-            int(gmpy2.pack(fields[i : i + size], self.field_bits))
-            for i in range(0, len(fields), size)
-        ]
+        size, fields = self.n_fields(public), []
+        for value in values.flatten().tolist():
+            if not -self.offset <= value < self.offset:
+                raise ValueError(
+                    f"{value} is out of range: value_bits={self.value_bits} holds "
+                    f"[{-self.offset}, {self.offset})"
+                )
+            fields.append(value + self.offset)
+        starts = range(0, len(fields), size)
+        return [int(gmpy2.pack(fields[i : i + size], self.field_bits)) for i in starts]
 
     def unpack(
         self, public: PublicKey, plaintexts: list[int], n_values: int, *, n_terms: int
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """The sums of n_terms packed values, (n_values,) int64; ValueError if a plaintext is no
         such sum."""
-        size, most, sums = self.n_fields(public), n_terms * ((1 << self.value_bits) - 1), []
+        size, sums = self.n_fields(public), []
+        most = n_terms * ((1 << self.value_bits) - 1)
         for start, plaintext in zip(range(0, n_values, size), plaintexts, strict=True):
-            fields, count = (
-                gmpy2.unpack(mpz(plaintext), self.field_bits),
-                min(size, n_values - start),
-            )
+            fields = gmpy2.unpack(mpz(plaintext), self.field_bits)
+            count = min(size, n_values - start)
             if len(fields) > count or max(fields, default=0) > most:
                 raise ValueError(
                     f"a decrypted plaintext is no sum of {n_terms} packings with "
@@ -168,7 +145,7 @@ class Ciphertexts:
 
 def encrypt(
     public: PublicKey,
-    values: torch.Tensor,
+    values: Tensor,
     *,
     packing: Packing,
     stream: Stream | None = None,
@@ -195,10 +172,8 @@ def encrypt(
     >>> decrypt(private, add(public, a, b)).tolist()
     [[-2, -5]]
     """
-    if not isinstance(values, torch.Tensor) or values.dtype != torch.int64:
-        raise ValueError(
-            f"values must be an int64 tensor, got {getattr(values, 'dtype', type(values).__name__)}"
-        )
+    if values.dtype != torch.int64:
+        raise ValueError(f"values must be an int64 tensor, got {values.dtype}")
     plaintexts = packing.pack(public, values)
     width = public.exponent_bytes
     needed = width * len(plaintexts)
@@ -227,10 +202,7 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     Source: zhou2021, Algorithm 3, line 3.
     """
     if (public, a.packing, a.shape) != (a.public, b.packing, b.shape) or public != b.public:
-        raise ValueError(
-            "both tensors must be under the key given, with one packing and one shape: got "
-            f"{a.packing} and {b.packing}, {a.shape} and {b.shape}"
-        )
+        raise ValueError("both must be under the key given, with one packing and one shape")
     n_terms = a.n_terms + b.n_terms
     if n_terms > a.packing.n_terms:
         raise ValueError(
@@ -242,7 +214,7 @@ def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     return replace(a, payload=public.payload(products), n_terms=n_terms)
 
 
-def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None) -> torch.Tensor:
+def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None) -> Tensor:
     """The sums inside, int64 of the tensor's shape, exact.
 
     pool: as for `encrypt`; its processes are handed the private key.
@@ -264,23 +236,24 @@ def decrypt(private: PrivateKey, c: Ciphertexts, *, pool: Executor | None = None
     ).reshape(c.shape)
 
 
-def phe_keys(private: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]:
+def phe_keys(private: PrivateKey) -> tuple["phe.PaillierPublicKey", "phe.PaillierPrivateKey"]:
     """The same key pair as phe's objects (public, private)."""
+    import phe  # here: who needs no oracle owes nothing to its licence
+
     public_key = phe.PaillierPublicKey(private.public.n)
     return public_key, phe.PaillierPrivateKey(public_key, private.p, private.q)
 
 
 def first_layer_elementwise(
-    public_key: phe.PaillierPublicKey,
-    private_key: phe.PaillierPrivateKey,
-    products: list[torch.Tensor],
-) -> torch.Tensor:
+    public_key: "phe.PaillierPublicKey",
+    private_key: "phe.PaillierPrivateKey",
+    products: list[Tensor],
+) -> Tensor:
     """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an
     element at 2,048 bits.
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
     Returns their sum, int64, what the server decrypts; exact below 2^53.
-    ValueError if there is no holder, the shapes differ or a tensor is not int64.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since
     phe sends it in the clear.
 
@@ -290,24 +263,15 @@ def first_layer_elementwise(
     ... ).tolist()
     [32768, -2]
     """
-    if not products:
-        raise ValueError("products must have a tensor of each holder, got none")
-    if odd := [type(z).__name__ for z in products if not isinstance(z, torch.Tensor)]:
-        raise ValueError(f"products must be int64 tensors of one shape, got a {odd[0]}")
-    if any(z.shape != products[0].shape or z.dtype != torch.int64 for z in products):
-        shapes = ", ".join(f"{tuple(z.shape)} {z.dtype}" for z in products)
-        raise ValueError(f"products must be int64 tensors of one shape, got {shapes}")
-    encrypted = [
-        [
-            public_key.encrypt(phe.EncodedNumber(public_key, v % public_key.n, EXPONENT))
-            for v in z.flatten().tolist()
-        ]
-        for z in products
-    ]  # each holder, lines 2 and 3
-    sums = [
-        functools.reduce(operator.add, column) for column in zip(*encrypted, strict=True)
-    ]  # holder to holder, line 3
-    h1 = [private_key.decrypt(c) for c in sums]  # the server, line 4
-    return torch.tensor([round(h * 2**FRACTIONAL_BITS) for h in h1], dtype=torch.int64).reshape(
-        products[0].shape
-    )
+    import phe
+
+    def encrypted(number: int) -> "phe.EncryptedNumber":
+        return public_key.encrypt(phe.EncodedNumber(public_key, number % public_key.n, EXPONENT))
+
+    # each holder, lines 2 and 3
+    ciphertexts = [[encrypted(v) for v in z.flatten().tolist()] for z in products]
+    sums = ciphertexts[0]
+    for own in ciphertexts[1:]:  # holder to holder, line 3
+        sums = [before + mine for before, mine in zip(sums, own, strict=True)]
+    h1 = [round(private_key.decrypt(c) * 2**FRACTIONAL_BITS) for c in sums]  # the server, line 4
+    return torch.tensor(h1, dtype=torch.int64).reshape(products[0].shape)

@@ -44,7 +44,6 @@ import math
 import secrets
 from dataclasses import dataclass, field
 from functools import lru_cache
-from numbers import Integral
 
 import gmpy2
 from gmpy2 import mpz
@@ -57,7 +56,7 @@ _SMALL = 1 << 16  # a factor below is small
 class PublicKey:
     """What the server hands to every holder.
 
-    n: product of two secret primes; plaintexts are integers in [0, n).
+    n: product of two secret primes, a multiple of 16 bits long; plaintexts are integers in [0, n).
     """
 
     n: int
@@ -65,7 +64,7 @@ class PublicKey:
     @property
     def h_n(self) -> int:
         """The base of the randomness, in [1, n^2), from n alone; takes 40 ms at 2,048 bits."""
-        n_bytes = -(-self.bits // 8)  # up: another library's keys may be a bit shorter
+        n_bytes = self.bits // 8
         wide = hashlib.shake_256(self.n.to_bytes(n_bytes, "big")).digest(n_bytes + 16)
         x = int.from_bytes(wide, "big") % self.n  # uniform but for 2^-128
         return int(gmpy2.powmod(-x * x % self.n, self.n, self.n**2))
@@ -110,15 +109,13 @@ class PublicKey:
 
     @property
     def exponent_bytes(self) -> int:
-        """Bytes of randomness that one ciphertext takes: half the key's length, rounded up."""
-        return -(-self.bits // 16)
+        """Bytes of randomness that one ciphertext takes: half the key's length."""
+        return self.bits // 16
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Bytes of one ciphertext on the wire: always twice the key's length, whatever it holds;
-        rounded up.
-        """
-        return -(-self.bits // 4)
+        """Bytes of one ciphertext on the wire: twice the key's length, whatever it holds."""
+        return self.bits // 4
 
     def payload(self, ciphertexts: list[int]) -> bytes:
         """Ciphertexts as they travel: one after the other, big-endian."""
@@ -213,10 +210,9 @@ def generate_keys(
     (512, 3, 3)
     """
     least = 64 if teaching else SECURE_BITS
-    if not isinstance(bits, Integral) or bits < least or bits % 16:
+    if bits < least or bits % 16:
         hint = "" if teaching else "; teaching=True allows small keys, which protect nothing"
         raise ValueError(f"bits must be a multiple of 16 and at least {least:,}, got {bits}{hint}")
-    bits = int(bits)
     p, q = _prime(bits // 2), _prime(bits // 2)
     while p == q or math.gcd(p - 1, q - 1) != 2:
         q = _prime(bits // 2)

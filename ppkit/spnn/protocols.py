@@ -1,76 +1,52 @@
 """The first layer h1 = X_1 theta_1 + ... + X_k theta_k by protocol: one name, one class, one
-interface; whole, or by sides."""
+interface; whole, or by parties."""
 
 from collections.abc import Sequence
-
-import torch
 
 from ppkit.refusals import one_of
 
 from .dealerless import Dealerless
 from .encrypted import Encrypted
-from .in_process import Plain, Protocol
 from .lean import Lean
 from .masked import Masked
-from .messages import DEALER, SERVER
+from .messages import SERVER, Transcript
+from .party import DealerParty, Holder, Server, Setup
 from .published import Published
-from .randomness import Stream
-from .sides import Side, check_parties
+from .simulator import Plain, Simulator
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
-FORMS = ("published", "lean", "dealerless")
+FORMS = {"published": Published, "lean": Lean, "dealerless": Dealerless}
 
 
-def protocol_of(
-    name: str, holders: Sequence[int], *, form: str | None = None, **choices
-) -> Protocol:
-    """The protocol object of this name, all parties in one process.
+def simulator_of(
+    setup: Setup, *, protocol: str, form: str | None = None, transcript: Transcript
+) -> Simulator:
+    """All parties of a protocol in one process.
 
-    name: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2), "lean" or
-    "dealerless" (Algorithm 2, for two holders), default "lean".
-    holders: columns of each.
-    choices: transcript, stream, dtype, and what the protocol itself takes (truncation; key_bits,
-    value_bits, elementwise, keys, pool, teaching).
-    ValueError for an unknown name or form, TypeError for a choice that the protocol does not know.
+    protocol: one of PROTOCOLS.  form: of "ss", "published" (Algorithm 2), "lean" or "dealerless"
+    (Algorithm 2, for two holders), default "lean".  ValueError for an unknown one.
     """
-    return _class_of(name, form)(holders, **choices)
+    return _class_of(protocol, form)(setup, transcript)
 
 
-def side_of(
-    role: str,
-    *,
-    protocol: str,
-    form: str | None = None,
-    names: Sequence[str],
-    columns: Sequence[int],
-    width: int,
-    stream: Stream | None = None,
-    dtype: torch.dtype = torch.float32,
-    **choices,
-) -> Side:
-    """One party's side of a protocol, with nothing of the others: what a process of its own runs.
+def party_of(
+    role: str, setup: Setup, *, protocol: str, form: str | None = None
+) -> Holder | Server | DealerParty:
+    """One party of a protocol, with nothing of the others: what a process of its own runs.
 
     A holder: connect() once, load(X) and prepare() once per data set, step(rows, theta) for every
-    batch; deal(rows), for "ss", takes what was dealt ahead of a step. The server: connect(),
-    prepare(n_rows), step(n), which returns h1.
+    batch. The server: connect(), prepare(n_rows), step(n), which returns h1.
     The dealer, for "ss": connect(), prepare(n_rows), deal(rows) for every batch. All but load give
     a Program.
-    role: a holder's name, "server" or "dealer".  protocol, form, choices: as in `protocol_of`, but
-    elementwise; a choice of another party's side is accepted and left aside.  names, columns: of
-    all holders, in one order at all parties.
-    width: of h1, >= 1.  stream: the root secret of this role alone;
-    None: the operating system's CSPRNG.
-    The same messages as in process come out where stream is `Protocol`'s stream.derive(role).
-    ValueError for fewer than two holders, a holder without columns or a role that the protocol has
-    not, TypeError for an unknown choice.
+    role: a holder's name, "server" or "dealer".  setup: what this party has; its stream is the root
+    secret of this role alone.  protocol, form: as in `simulator_of`.
+    The same messages as in process come out where stream is the simulator's stream.derive(role).
+    ValueError for a role that the protocol has not.
 
-    >>> side_of("A", protocol="masked", names=["A", "B"], columns=[14, 14], width=8).others
+    >>> party_of("A", Setup(["A", "B"], [14, 14], 8), protocol="masked").others
     ['B']
     """
-    check_parties(list(columns))
-    return _class_of(protocol, form).side(
-        role, names=names, columns=columns, width=width, stream=stream, dtype=dtype, **choices
-    )
+    return _class_of(protocol, form).party(role, setup)
 
 
 def names_received(
@@ -80,34 +56,34 @@ def names_received(
     form: str | None = None,
     names: Sequence[str],
     label_holder: str | None = None,
-    truncation: str | None = None,
 ) -> dict[str, set[str]]:
     """Which messages a role gets in a whole training, by sender: {sender: names}; whatever else
     comes is no part of it.
 
     label_holder: the name of the holder that gets h_L and sends its gradient back; None: the first
-    layer's messages alone, without dL/dh1.  truncation: of form "published", as in `protocol_of`.
+    layer's messages alone, without dL/dh1.
     ValueError for an unknown protocol or form.
 
     >>> names_received("B", protocol="masked", names=["A", "B"], label_holder="A")
     {'A': {'seed'}, 'server': {'dL/dh1'}}
     """
-    kind, names = _class_of(protocol, form), list(names)
-    received = {sender: set() for sender in (*names, SERVER, DEALER)}
-    for sender, to, name in kind.messages(names, truncation):
-        if to == role:
-            received[sender].add(name)
-    if label_holder is not None and role == SERVER:
-        received[label_holder].add("dL/dh_L")
-    elif label_holder is not None and role != DEALER:
-        received[SERVER] |= {"dL/dh1", "h_L"} if role == label_holder else {"dL/dh1"}
-    return {sender: expected for sender, expected in received.items() if expected}
+    messages = _class_of(protocol, form).messages(names)
+    if label_holder is not None:
+        messages += [(SERVER, name, "dL/dh1") for name in names]
+        messages += [(SERVER, label_holder, "h_L"), (label_holder, SERVER, "dL/dh_L")]
+    received: dict[str, set[str]] = {}
+    for sender, receiver, name in messages:
+        if receiver == role:
+            received.setdefault(sender, set()).add(name)
+    return received
 
 
-def _class_of(name: str, form: str | None) -> type[Protocol]:
-    one_of(PROTOCOLS, protocol=name)
-    if form is not None and name != "ss":
-        raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {name!r}")
-    one_of((None, *FORMS), form=form)
-    ss = {"published": Published, "dealerless": Dealerless}
-    return {"plain": Plain, "ss": ss.get(form, Lean), "he": Encrypted, "masked": Masked}[name]
+def _class_of(protocol: str, form: str | None) -> type[Simulator]:
+    one_of(PROTOCOLS, protocol=protocol)
+    if protocol == "ss":
+        form = "lean" if form is None else form
+        one_of(FORMS, form=form)
+        return FORMS[form]
+    if form is not None:
+        raise ValueError(f"form is a choice of protocol 'ss', got form={form!r} with {protocol!r}")
+    return {"plain": Plain, "he": Encrypted, "masked": Masked}[protocol]

@@ -2,15 +2,25 @@
 
 import hashlib
 import hmac
-import math
 import os
+from typing import Protocol
 
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from torch import Tensor
 
 KEY_BYTES = 32
-# encrypted over and over: counter mode XORs it with the keystream
-_ZEROS = memoryview(bytes(1 << 18))
+
+
+class Seekable(Protocol):
+    """Secrets that are drawn in sequence, each once."""
+
+    @property
+    def position(self) -> int:
+        """How far it was drawn."""
+
+    def seek(self, position: int) -> None:
+        """Go on from a position that was noted.  ValueError for one that lies behind."""
 
 
 class Stream:
@@ -34,10 +44,9 @@ class Stream:
     def __init__(self, key: bytes | None = None):
         if key is None:
             key = os.urandom(KEY_BYTES)
-        if not isinstance(key, (bytes, bytearray)) or len(key) != KEY_BYTES:
-            got = f"{len(key)} bytes" if isinstance(key, (bytes, bytearray)) else type(key).__name__
-            raise ValueError(f"key must be {KEY_BYTES} bytes, got {got}")
-        self.key = bytes(key)
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise ValueError(f"key must be {KEY_BYTES} bytes")
+        self.key = key
         self._taught_from: int | None = None
         self._derived: set[bytes] = set()
         self._process = os.getpid()
@@ -93,7 +102,7 @@ class Stream:
         stream._taught_from = seed
         return stream
 
-    def words(self, shape: int | tuple[int, ...]) -> torch.Tensor:
+    def words(self, shape: int | tuple[int, ...]) -> Tensor:
         """The next words: int64 of this shape, each uniform on Z_2^64.
 
         >>> tuple(Stream().words((5, 2)).shape)
@@ -103,18 +112,14 @@ class Stream:
         Stream.
         """
         refuse_forked(self, self._process)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
         drawn = torch.empty(shape, dtype=torch.int64)
-        size = 8 * math.prod(shape)
-        if size:
-            room = memoryview(drawn.view(-1).numpy()).cast("B")
-            for start in range(0, size, len(_ZEROS)):
-                part = min(len(_ZEROS), size - start)
-                self._cipher.update_into(_ZEROS[:part], room[start : start + part])
-            self._position += size // 8
+        if drawn.numel():
+            room = drawn.view(-1).numpy().data.cast("B")
+            self._cipher.update_into(bytes(len(room)), room)  # counter mode adds its keystream
+            self._position += drawn.numel()
         return drawn
 
-    def normals(self, shape: int | tuple[int, ...]) -> torch.Tensor:
+    def normals(self, shape: int | tuple[int, ...]) -> Tensor:
         """The next standard normal numbers: float64 of this shape, one word each.
 
         z = Phi^-1((v + 1/2) / 2^52),   v = the first 52 bits of the word, from 0

@@ -9,12 +9,13 @@ import numba
 import torch
 from llvmlite import ir
 from numba.extending import intrinsic
+from torch import Tensor
 
 _TILE = 8  # rows and columns that are multiplied together: 8 words are the widest vector
 _WORTH_THREADS = 1 << 23  # multiplications: milliseconds, far more than starting threads takes
 
 
-def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices mod 2^64, exact: int64 wraps around.
 
     c_ij = sum_k a_ik b_kj mod 2^64
@@ -51,12 +52,12 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return product[:n, :m].contiguous()
 
 
-def total(shares: Sequence[torch.Tensor]) -> torch.Tensor:
+def total(shares: Sequence[Tensor]) -> Tensor:
     """The sum of int64 tensors mod 2^64: what shares reveal."""
     return sum(shares[1:], shares[0])
 
 
-def minus(value: torch.Tensor, shares: Sequence[torch.Tensor]) -> torch.Tensor:
+def minus(value: Tensor, shares: Sequence[Tensor]) -> Tensor:
     """The share that makes the sum with these shares a value: value - total(shares) mod 2^64."""
     return value - total(shares)
 

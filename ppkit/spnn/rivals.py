@@ -10,38 +10,48 @@ holders get to see. What all three nets share behind h1 is `hidden` and `output`
 from collections.abc import Iterable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ppkit.models import activations, mlp
-from ppkit.spnn.sides import rows_of
 
-Layer = tuple[torch.Tensor, torch.Tensor | None]
+from .party import rows_of
+from .ring import total
+
+Layer = tuple[Tensor, Tensor | None]
 
 
 class _Net(nn.Module):
     """What NN and SplitNN have in common: everything but `first(parts)`, from columns to h1."""
 
+    h1: Tensor
+    h_last: Tensor
+
     def __init__(
-        self, holders: Sequence[int], hidden: Sequence[int], activation: str | Sequence[str]
+        self,
+        holders: Sequence[int],
+        weights: Iterable[Tensor],
+        hidden: nn.Sequential,
+        output: nn.Module,
     ):
         super().__init__()
-        self.holders, self.widths = tuple(holders), tuple(hidden)
-        for name, widths in (("holders", self.holders), ("hidden", self.widths)):
-            if min(widths, default=0) < 1:
-                raise ValueError(f"{name} must be one width or more, each >= 1, got {widths}")
-        activations(activation, len(self.widths))
-        self._parts: list[torch.Tensor] | None = None
-        self.h1 = self.h_last = None
+        self.holders = tuple(holders)
+        self.theta = nn.ParameterList(nn.Parameter(w.detach().t().contiguous()) for w in weights)
+        self.hidden, self.output = hidden, output
+        self._parts: list[Tensor] = []
 
-    def prepare(self, parts: Sequence[torch.Tensor]) -> None:
+    def first(self, parts: Sequence[Tensor]) -> Tensor:
+        """h1 of these rows."""
+        raise NotImplementedError
+
+    def prepare(self, parts: Sequence[Tensor]) -> None:
         """Take the columns of the training rows, one tensor (N, holders[i]) a holder.  ValueError
         if they do not fit."""
-        self._parts = self._checked(parts)
+        self._parts = self.checked(parts)
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, rows: Tensor) -> Tensor:
         """Logits (len(rows), n_outputs) of some rows of what was prepared; leaves h1 and h_last
         behind."""
-        if self._parts is None:
+        if not self._parts:
             raise ValueError("the net has no rows yet: call prepare(parts) first")
         self.h1 = self.first([rows_of(part, rows) for part in self._parts])
         self.h_last = self.hidden(self.h1)
@@ -51,22 +61,17 @@ class _Net(nn.Module):
         return self.output(self.h_last)
 
     @torch.no_grad()
-    def logits(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def logits(self, parts: Sequence[Tensor]) -> Tensor:
         """Logits (N, n_outputs) of any rows, such as the test rows; changes nothing."""
-        return self.output(self.hidden(self.first(self._checked(parts))))
+        return self.output(self.hidden(self.first(self.checked(parts))))
 
-    def _checked(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def checked(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """The parts, if they have the columns of the holders, and the same rows."""
         shapes = [tuple(part.shape) for part in parts]
-        n = shapes[0][0] if shapes and shapes[0] else 0
-        if n == 0 or shapes != [(n, width) for width in self.holders]:
+        if shapes != [(len(parts[0]), width) for width in self.holders] or not len(parts[0]):
             raise ValueError(
                 f"parts must have {' + '.join(map(str, self.holders))} columns and the same rows, "
                 f"at least one, got shapes {shapes}"
-            )
-        dtype = next(self.parameters()).dtype
-        if any(part.dtype != dtype for part in parts):
-            raise ValueError(
-                f"parts must be {dtype} as the net is, got {[str(part.dtype) for part in parts]}"
             )
         return list(parts)
 
@@ -83,7 +88,7 @@ class NN(_Net):
     being sum(holders).
     h1 has no bias, as in the paper.  n_outputs: 1 for two classes.  dtype:
     torch.float32 or torch.float64.
-    ValueError for widths < 1 or an unknown activation.
+    ValueError of `models.mlp` for widths < 1 or an unknown activation.
     Guarantee: none; whoever runs it sees everything.
     Source: zhou2021, section 6.1.
 
@@ -103,22 +108,13 @@ class NN(_Net):
         n_outputs: int = 1,
         dtype: torch.dtype = torch.float32,
     ):
-        super().__init__(holders, hidden, activation)
-        net = mlp(
-            (sum(self.holders), *self.widths, n_outputs),
-            rng=rng,
-            activation=activation,
-            dtype=dtype,
-        )
-        self.theta = nn.ParameterList(
-            nn.Parameter(part.detach().t().contiguous())
-            for part in net[0].weight.split(self.holders, dim=1)
-        )
-        self.hidden, self.output = net[1:-1], net[-1]
+        net = mlp((sum(holders), *hidden, n_outputs), rng=rng, activation=activation, dtype=dtype)
+        weights = net.get_parameter("0.weight").split(list(holders), dim=1)
+        super().__init__(holders, weights, nn.Sequential(*list(net)[1:-1]), net[-1])
 
-    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def first(self, parts: Sequence[Tensor]) -> Tensor:
         """h1 of these rows: (N, hidden[0])."""
-        return sum(part @ theta for part, theta in zip(parts, self.theta))
+        return total([part @ theta for part, theta in zip(parts, self.theta)])
 
 
 class SplitNN(_Net):
@@ -152,23 +148,19 @@ class SplitNN(_Net):
         n_outputs: int = 1,
         dtype: torch.dtype = torch.float32,
     ):
-        super().__init__(holders, hidden, activation)
-        k = len(self.holders)
-        shares = even_widths(max(self.widths[0], k), k)
-        kinds = [activation] * len(self.widths) if isinstance(activation, str) else list(activation)
-        encoders = [
-            mlp((columns, share), rng=rng, dtype=dtype)[0]
-            for columns, share in zip(self.holders, shares)
+        k = len(holders)
+        shares = even_widths(max(hidden[0], k), k)
+        weights = [
+            mlp((columns, share), rng=rng, dtype=dtype).get_parameter("0.weight")
+            for columns, share in zip(holders, shares)
         ]
-        self.theta = nn.ParameterList(
-            nn.Parameter(encoder.weight.detach().t().contiguous()) for encoder in encoders
-        )
-        widths = sum(shares), *self.widths[1:], n_outputs
+        kinds = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
+        widths = sum(shares), *hidden[1:], n_outputs
         rest = mlp(widths, rng=rng, activation=kinds[1:], dtype=dtype)
-        self.hidden = nn.Sequential(*activations(kinds[:1], 1), *rest[:-1])
-        self.output = rest[-1]
+        behind_h1 = nn.Sequential(*activations(kinds[:1], 1), *list(rest)[:-1])
+        super().__init__(holders, weights, behind_h1, rest[-1])
 
-    def first(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def first(self, parts: Sequence[Tensor]) -> Tensor:
         """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is
         more."""
         return torch.cat([part @ theta for part, theta in zip(parts, self.theta)], dim=1)
@@ -220,7 +212,7 @@ class PiecewiseNet(NN):
         self.kinds = [*kinds, "piecewise"]
 
     @staticmethod
-    def loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def loss(logits: Tensor, y: Tensor) -> Tensor:
         """The loss whose gradient is SecureML's output error:
         the mean of F(z) - y z, where F' = f and F(-1/2) = 0.
 
@@ -230,20 +222,19 @@ class PiecewiseNet(NN):
         z = logits[:, 0]
         return ((z + 0.5).clamp(0, 1).square() / 2 + (z - 0.5).clamp(min=0) - y * z).mean()
 
-    def step(self, rows: torch.Tensor, y: torch.Tensor, *, lr: float) -> None:
+    def step(self, rows: Tensor, y: Tensor, *, lr: float) -> None:
         """One step of gradient descent on some of the prepared rows.  y: (len(rows),), their
         labels.  lr: > 0."""
-        self.zero_grad()
+        steps = torch.optim.SGD(self.parameters(), lr=lr)
+        steps.zero_grad()
         self.loss(self(rows), y).backward()
-        with torch.no_grad():
-            for p in self.parameters():
-                p -= lr * p.grad
+        steps.step()
 
     def layers(self) -> list[Layer]:
         """theta (d, m) and bias (m,), or None, of every layer from the first to the output: the
         values, not copies."""
         first = torch.cat(list(self.theta)).detach(), None
-        return [first, *linear_layers([*self.hidden, self.output])]
+        return [first, *linear_layers(self.hidden), *linear_layers([self.output])]
 
     @torch.no_grad()
     def load_layers(self, layers: Sequence[Layer]) -> None:
@@ -251,9 +242,10 @@ class PiecewiseNet(NN):
         (theta, _), *rest = layers
         for mine, part in zip(self.theta, theta.split(self.holders)):
             mine.copy_(part)
-        for (theta, bias), (mine, its_bias) in zip(rest, self.layers()[1:], strict=True):
-            mine.copy_(theta)
-            its_bias.copy_(bias)
+        for (weight, bias), (theta, its) in zip(self.layers()[1:], rest, strict=True):
+            weight.copy_(theta)
+            if bias is not None and its is not None:
+                bias.copy_(its)
 
 
 def linear_layers(modules: Iterable[nn.Module]) -> list[Layer]:

@@ -16,16 +16,18 @@ longer steps: `equal_drift_lr` undoes that.
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
+from torch import Tensor
 
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.refusals import finite, must_be, one_of
-from ppkit.spnn.randomness import Stream
+
+from .randomness import Stream
 
 LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")
@@ -48,7 +50,7 @@ class SGLD(torch.optim.Optimizer):
     Source: zhou2021, equation 2; Welling and Teh 2011, who scale the gradient of a batch by
     N / |B|, which equation 2 does not, so that it samples from no posterior of all N records.
 
-    >>> theta = nn.Parameter(torch.tensor([4.0, 2.0]))
+    >>> theta = torch.nn.Parameter(torch.tensor([4.0, 2.0]))
     >>> theta.grad = torch.tensor([1.0, -1.0])
     >>> SGLD([theta], lr=0.5, temperature=0.0, rng=torch.Generator()).step()
     >>> theta.tolist()
@@ -118,6 +120,32 @@ class Schedule:
         must_be("a whole number >= 1", epochs=self.epochs, batch=self.batch)
 
 
+class Net(Protocol):
+    """What can be trained here: `rivals.NN`, `rivals.SplitNN`, `rivals.PiecewiseNet`, `layer.SPNN`.
+
+    h1, h_last: what the server and the label holder got in the last call, with their gradients.
+    """
+
+    @property
+    def h1(self) -> Tensor: ...
+
+    @property
+    def h_last(self) -> Tensor: ...
+
+    def prepare(self, parts: Sequence[Tensor], /) -> None:
+        """Give each holder its columns of the training rows."""
+
+    def __call__(self, rows: Tensor, /) -> Tensor:
+        """Logits of some of these rows."""
+
+    def logits(self, parts: Sequence[Tensor], /) -> Tensor:
+        """Logits of any rows, without a gradient."""
+
+    def train(self) -> object: ...
+
+    def eval(self) -> object: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Look:
     """What one step of training showed the server and the holders.
@@ -134,11 +162,11 @@ class Look:
 
     step: int
     epoch: int
-    rows: torch.Tensor = field(repr=False)
-    h1: torch.Tensor = field(repr=False)
-    h1_grad: torch.Tensor = field(repr=False)
-    h_last: torch.Tensor = field(repr=False)
-    h_last_grad: torch.Tensor = field(repr=False)
+    rows: Tensor = field(repr=False)
+    h1: Tensor = field(repr=False)
+    h1_grad: Tensor = field(repr=False)
+    h_last: Tensor = field(repr=False)
+    h_last_grad: Tensor = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,20 +192,19 @@ class Record:
 
 
 def train(
-    net: nn.Module,
-    parts: Sequence[torch.Tensor],
-    y: torch.Tensor,
+    net: Net,
+    parts: Sequence[Tensor],
+    y: Tensor,
     schedule: Schedule,
     *,
     optimiser: torch.optim.Optimizer,
-    criterion: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = classification_loss,
+    criterion: Callable[[Tensor, Tensor], Tensor] = classification_loss,
     rng: torch.Generator | None = None,
-    test: tuple[Sequence[torch.Tensor], torch.Tensor] | None = None,
+    test: tuple[Sequence[Tensor], Tensor] | None = None,
     every: int | None = None,
     look_at: Collection[int] = (),
 ) -> Record:
-    """Train a net for some epochs; the same loop for `rivals.NN`, `rivals.SplitNN`, `layer.SPNN`
-    and `rivals.PiecewiseNet`.
+    """Train a net for some epochs; the same loop for every `Net`.
 
     parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or {0, ..., K - 1} for a
     net with K logits, or finite floating-point numbers that stand for such labels
@@ -192,64 +219,77 @@ def train(
     Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the
     loss stops being finite.
     """
-    y, n = torch.as_tensor(y), len(y)
-    test = None if test is None else (test[0], torch.as_tensor(test[1]))
-    must_be("a whole number >= 1", every=1 if every is None else every)
+    y = torch.as_tensor(y)
     if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
-    if any(len(part) != n for part in parts) or (
-        test and any(len(part) != len(test[1]) for part in test[0])
-    ):
-        raise ValueError(
-            f"parts and y must have the same rows, got {[len(part) for part in parts]} for {n} "
-            "labels"
-        )
-    n_outputs = net.eval().logits([part[:1] for part in parts]).shape[1]
-    for labels, features in ((y, parts), *([] if test is None else [(test[1], test[0])])):
-        _check_numbers(labels, features, max(2, n_outputs))
-    epochs, n_steps = schedule.epochs, math.ceil(n / schedule.batch)
-    if beyond := [step for step in look_at if not 0 <= step < epochs * n_steps]:
-        raise ValueError(f"look_at must be steps of 0 to {epochs * n_steps - 1}, got {beyond[0]}")
+    _check(net, parts, y)
+    if test is not None:
+        test = test[0], torch.as_tensor(test[1])
+        _check(net, *test)
     net.prepare(parts)
-    looks, lines = [], [_measured(net, parts, y, test, criterion, 0, 0.0)]
-    for epoch in range(epochs):
-        ordered = (
-            torch.randperm(n, generator=rng) if schedule.order == "reshuffled" else torch.arange(n)
-        )
-        for i, rows in enumerate(ordered.split(schedule.batch)):
-            step = epoch * n_steps + i
+    n_steps = math.ceil(len(y) / schedule.batch)
+    looks: list[Look] = []
+    lines = [_measured(net, parts, y, test, criterion, 0, 0.0)]
+    step = 0
+    for epoch in range(schedule.epochs):
+        order = torch.arange(len(y))
+        if schedule.order == "reshuffled":
+            order = torch.randperm(len(y), generator=rng)
+        for rows in order.split(schedule.batch):
             net.train()
             optimiser.zero_grad()
-            value = criterion(net(rows), y[rows])
-            (value * len(rows) if schedule.loss == "sum" else value).backward()
+            loss = criterion(net(rows), y[rows])
+            if schedule.loss == "sum":
+                loss = loss * len(rows)
+            loss.backward()
             if step in look_at:
-                seen = net.h1, net.h1.grad, net.h_last, net.h_last.grad
-                looks.append(Look(step, epoch, rows, *(t.detach() for t in seen)))
+                looks.append(_look(net, step, epoch, rows))
             optimiser.step()
-            done = step + 1
-            if done % (every or n_steps) == 0 or done == epochs * n_steps:
-                lines.append(_measured(net, parts, y, test, criterion, done, done / n_steps))
+            step += 1
+            if step % (every or n_steps) == 0 or step == schedule.epochs * n_steps:
+                lines.append(_measured(net, parts, y, test, criterion, step, step / n_steps))
     logits = None if test is None else net.logits(test[0]).squeeze(1).double().numpy()
     return Record(pd.DataFrame(lines), looks, logits)
 
 
-def _check_numbers(y: torch.Tensor, parts: Sequence[torch.Tensor], n_classes: int) -> None:
+def _check(net: Net, parts: Sequence[Tensor], y: Tensor) -> None:
+    """ValueError for rows, labels or features that a training cannot take."""
+    n_rows = [len(part) for part in parts]
+    if set(n_rows) != {len(y)}:
+        raise ValueError(f"parts and y must have the same rows, got {n_rows} for {len(y)} labels")
+    finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
+    net.eval()
+    n_classes = max(2, net.logits([part[:1] for part in parts]).shape[1])
     wrong = ~torch.isfinite(y) if y.is_floating_point() else (y < 0) | (y >= n_classes)
     if wrong.any():
-        accepted = "0 or 1" if n_classes == 2 else f"0 to {n_classes - 1}"
         raise ValueError(
-            f"labels must be {accepted} (finite, if they stand for such), got {y[wrong][0].item()}"
+            f"labels must be 0 to {n_classes - 1} (finite, if they stand for such), got "
+            f"{y[wrong][0].item()}"
         )
-    finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
 
 
-def _measured(net, parts, y, test, criterion, step: int, epoch: float) -> dict:
+def _look(net: Net, step: int, epoch: int, rows: Tensor) -> Look:
+    h1_grad, h_last_grad = net.h1.grad, net.h_last.grad
+    if h1_grad is None or h_last_grad is None:
+        raise ValueError("a net that is looked at keeps the gradients of h1 and h_last")
+    h1, h_last = net.h1.detach(), net.h_last.detach()
+    return Look(step, epoch, rows, h1, h1_grad, h_last, h_last_grad)
+
+
+def _measured(
+    net: Net,
+    parts: Sequence[Tensor],
+    y: Tensor,
+    test: tuple[Sequence[Tensor], Tensor] | None,
+    criterion: Callable[[Tensor, Tensor], Tensor],
+    step: int,
+    epoch: float,
+) -> dict[str, float]:
     net.eval()  # dropout and the like stay out of it, and running means as they are
-    line = {"step": step, "epoch": epoch, "train_loss": float(criterion(net.logits(parts), y))}
-    if not math.isfinite(line["train_loss"]):
-        raise ValueError(
-            f"the loss is {line['train_loss']} after {step} steps: lower the learning rate"
-        )
+    loss = float(criterion(net.logits(parts), y))
+    line = {"step": step, "epoch": epoch, "train_loss": loss}
+    if not math.isfinite(loss):
+        raise ValueError(f"the loss is {loss} after {step} steps: lower the learning rate")
     if test is not None:
         logits = net.logits(test[0])
         line["test_loss"] = float(criterion(logits, test[1]))

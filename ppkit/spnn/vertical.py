@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ppkit.datasets import Dataset, standardise, train_test
 from ppkit.datasets.dataset import subset
@@ -29,14 +30,14 @@ class Vertical:
     in the order of the columns.  source: as the Dataset says.
     """
 
-    parts: dict[str, list[torch.Tensor]] = field(repr=False)
-    y: dict[str, torch.Tensor] = field(repr=False)
+    parts: dict[str, list[Tensor]] = field(repr=False)
+    y: dict[str, Tensor] = field(repr=False)
     rows: dict[str, np.ndarray] = field(repr=False)
     holders: list[int]
     feature_names: tuple[str, ...] = field(repr=False)
     source: str
 
-    def __getitem__(self, key: str) -> tuple[list[torch.Tensor], torch.Tensor]:
+    def __getitem__(self, key: str) -> tuple[list[Tensor], Tensor]:
         """(parts, y) of one key, as `training.train` takes them."""
         return self.parts[key], self.y[key]
 
@@ -99,43 +100,31 @@ def vertical(
     deviation of numeric columns.
     seed: as in `datasets.train_test` of rows, which cuts off the last key first.
     """
-    shares = list(fractions.values())
-    if "train" not in fractions or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
-        raise ValueError(
-            "fractions must be positive numbers that sum to 1, 'train' among them, "
-            f"got {dict(fractions)}"
-        )
+    if abs(sum(fractions.values()) - 1) > 1e-9:
+        raise ValueError(f"fractions must sum to 1, got {dict(fractions)}")
     columns = [_column(dataset, name) for name in names]
     codes = list(Counter(name.split(" = ")[0] for name in names).values())
-    widths = [
-        int(sum(part)) for part in np.split(codes, np.cumsum(even_widths(len(codes), holders))[:-1])
-    ]
-    rows, remaining, rest = {}, np.arange(dataset.n_rows), 1.0
-    for key in list(fractions)[:0:-1]:
+    ends = np.cumsum(even_widths(len(codes), holders))
+    widths = [int(part.sum()) for part in np.split(codes, ends[:-1])]
+    first, *others = fractions
+    rows = {first: np.arange(dataset.n_rows)}
+    rest = 1.0
+    for key in reversed(others):
         part = train_test(
-            subset(dataset, remaining), by="rows", test_share=fractions[key] / rest, seed=seed
+            subset(dataset, rows[first]), by="rows", test_share=fractions[key] / rest, seed=seed
         )
-        rows[key], remaining, rest = (
-            remaining[part.test],
-            remaining[part.train],
-            rest - fractions[key],
-        )
-    rows[next(iter(fractions))] = remaining
+        in_train, in_test = np.asarray(part.train), np.asarray(part.test)
+        rows[key], rows[first] = rows[first][in_test], rows[first][in_train]
+        rest -= fractions[key]
     X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
-    return Vertical(
-        parts={
-            key: [part.contiguous() for part in X[rows[key]].split(widths, dim=1)]
-            for key in fractions
-        },
-        y={key: torch.from_numpy(dataset.y[rows[key]].astype(np.int64)) for key in fractions},
-        rows={key: rows[key] for key in fractions},
-        holders=widths,
-        feature_names=tuple(names),
-        source=dataset.source,
-    )
+    parts, y = {}, {}
+    for key in fractions:
+        parts[key] = [part.contiguous() for part in X[rows[key]].split(widths, dim=1)]
+        y[key] = torch.from_numpy(dataset.y[rows[key]].astype(np.int64))
+    return Vertical(parts, y, rows, widths, tuple(names), dataset.source)
 
 
-def above_median(dataset: Dataset) -> torch.Tensor:
+def above_median(dataset: Dataset) -> Tensor:
     """The property of section 6.3: 1 where the amount is above its median over all rows, else 0;
     (n_rows,) int64.
 

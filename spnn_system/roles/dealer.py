@@ -4,7 +4,7 @@ data.
 
 from torch import nn
 
-from ppkit.spnn.sides import DealerSide
+from ppkit.spnn.party import DealerParty
 from spnn_system.config import Config
 from spnn_system.roles.party import Party
 from spnn_system.roles.weights import Optimiser
@@ -22,7 +22,7 @@ def work(party: Party) -> None:
     own while it deals, so that all can go on from the same step. With secretly reshuffled rows and
     triples for rows of a data set (the lean form) it is told the order, by the first holder.
     """
-    config, side = party.config, party.side_as(DealerSide)
+    config, side = party.config, party.side_as(DealerParty)
     n_train = config.training.train_rows
     n_test = party.receive_count(config.names[0], "test rows", "n")["n"]
     order = party.row_order()

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ppkit.models import classification_loss
-from ppkit.spnn.sides import Holder
+from ppkit.spnn.party import Holder
 from spnn_system import columns, data
 from spnn_system.config import Config
 from spnn_system.roles.party import FeaturesTooLarge, Party, RowOrder, RowsDiffer

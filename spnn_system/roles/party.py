@@ -14,7 +14,7 @@ import torch
 
 from ppkit.spnn.messages import Malformed, Program, Send, seed_from, tensor_from
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side
+from ppkit.spnn.party import Party as ProtocolParty
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel, Progress
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
@@ -26,7 +26,7 @@ from spnn_system.run.role_folder import METRICS, RoleFolder
 from spnn_system.transport.links import Interrupted, OutOfTurn, Rejected, Silent, Stopped
 
 STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes
-SideT = TypeVar("SideT", bound=Side)
+SideT = TypeVar("SideT", bound=ProtocolParty)
 
 
 class RowsDiffer(Malformed):
@@ -102,7 +102,7 @@ class Party:
     root: the Stream that all its secrets come from; with secrets = "teaching" that of the config's
     seed, NOT SECRET.
     progress: the step it is at, which all it sends carries.
-    Once all are here: plan, side (a Side: of the protocol) and saves.
+    Once all are here: plan, side (of the protocol) and saves.
     """
 
     def __init__(self, config: Config, role: str, *, resume: bool, data_digest: str = ""):
@@ -149,7 +149,7 @@ class Party:
         return 0
 
     def side_as(self, kind: type[SideT]) -> SideT:
-        """This role's side of the protocol, as what it is: a Holder, a Server or a DealerSide."""
+        """This role's side of the protocol, as what it is: a Holder, a Server or a DealerParty."""
         if not isinstance(self.side, kind):
             raise TypeError(f"{self.role}'s side is a {type(self.side).__name__}")
         return self.side

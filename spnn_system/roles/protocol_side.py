@@ -11,8 +11,8 @@ import torch
 from ppkit.spnn import protocols
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
+from ppkit.spnn.party import DealerParty, Holder, Server, Setup
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side
 from ppkit.writing import read_secret
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
@@ -20,8 +20,8 @@ from spnn_system.run.checkpoints import write_secret
 
 def side_of(
     config: Config, role: str, columns: Sequence[int], root: Stream, *, resume: bool
-) -> Side:
-    """`protocols.side_of` for a role.  root: where all of its secrets come from.
+) -> Holder | Server | DealerParty:
+    """`protocols.party_of` for a role.  root: where all of its secrets come from.
 
     Who has a Paillier key (the server of he, each holder without a dealer) keeps it for as long as
     the run can go on: a resumed run must encrypt for the same one.
@@ -31,16 +31,8 @@ def side_of(
         choices["keys"] = kept_key(
             config.folder_of(role) / "paillier.key", resume=resume, **choices
         )
-    return protocols.side_of(
-        role,
-        protocol=config.protocol.name,
-        form=config.protocol.form,
-        names=config.names,
-        columns=columns,
-        width=config.model.hidden[0],
-        stream=root,
-        **choices,
-    )
+    setup = Setup(config.names, columns, config.model.hidden[0], root, **choices)
+    return protocols.party_of(role, setup, protocol=config.protocol.name, form=config.protocol.form)
 
 
 def kept_key(path: Path, *, resume: bool, key_bits: int, teaching: bool) -> PrivateKey:
@@ -63,11 +55,12 @@ def warm_up(config: Config, role: str) -> None:
     k, form = min(3, len(config.names)), config.protocol.form
     if form == "dealerless":
         form = "published"  # the same products in the ring, and no keys
-    protocol = protocols.protocol_of(
-        config.protocol.name, [1] * k, form=form, transcript=Transcript("sizes")
+    setup = Setup(config.names[:k], [1] * k, config.model.hidden[0])
+    protocol = protocols.simulator_of(
+        setup, protocol=config.protocol.name, form=form, transcript=Transcript("sizes")
     )
     protocol.prepare([torch.zeros(2, 1)] * k)
-    protocol.forward([0, 1], [torch.zeros(1, config.model.hidden[0])] * k)
+    protocol.forward([0, 1], [torch.zeros(1, setup.width)] * k)
 
 
 def admission(config: Config, role: str) -> dict[str, set[str]]:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sides import Side
+from ppkit.spnn.party import Party
+from ppkit.spnn.randomness import Seekable
 from spnn_system.roles.control_channel import ControlChannel, Progress
 from spnn_system.roles.weights import Optimiser, arrays_of, put
 from spnn_system.run.checkpoints import Checkpoints, packed, write_secret
@@ -29,7 +29,7 @@ class Saves:
 
     _part: nn.Module
     _optimiser: Optimiser
-    _streams: Mapping[str, Stream]
+    _streams: Mapping[str, Seekable]
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Saves:
         self._journal.begin()
 
     def begin(
-        self, start: int | None, side: Side, part: nn.Module, optimiser: Optimiser, **notes: Any
+        self, start: int | None, side: Party, part: nn.Module, optimiser: Optimiser, **notes: Any
     ) -> dict[str, Any]:
         """Once a role is set up: the first checkpoint of a new run, or everything put back to where
         a resumed one goes on; returns the notes, these or those of then.
@@ -86,7 +86,7 @@ class Saves:
         checkpoint.
         """
         self._part, self._optimiser = part, optimiser
-        self._streams = side.streams | optimiser.streams
+        self._streams = {**side.streams, **optimiser.streams}
         if start is None:
             self.save(**notes)
             return notes

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ppkit.spnn.sides import Server
+from ppkit.spnn.party import Server
 from spnn_system.config import Config
 from spnn_system.roles.party import Party
 from spnn_system.roles.weights import Optimiser, Start, arrays_of, put_back

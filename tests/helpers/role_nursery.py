@@ -146,13 +146,17 @@ def main() -> None:
     from ppkit import evaluation  # noqa: F401
     from ppkit.spnn import protocols
     from ppkit.spnn.messages import Transcript
+    from ppkit.spnn.party import Setup
     from spnn_system import __main__ as entry
     from spnn_system.roles import coordinator, dealer, holder, server  # noqa: F401
 
     # loads torch's compiler, for SGLD
     torch.optim.SGD([torch.zeros(1)], lr=1.0)
     for name, form in (("masked", None), ("ss", "lean"), ("ss", "published")):
-        warm = protocols.protocol_of(name, [1, 1], form=form, transcript=Transcript("sizes"))
+        setup = Setup(["A", "B"], [1, 1], 4)
+        warm = protocols.simulator_of(
+            setup, protocol=name, form=form, transcript=Transcript("sizes")
+        )
         warm.prepare([torch.zeros(2, 1)] * 2)
         warm.forward([0, 1], [torch.zeros(1, 4)] * 2)
     assert psutil.Process().num_threads() == 1

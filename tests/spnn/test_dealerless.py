@@ -1,7 +1,7 @@
 """Triples that two holders make themselves: exact, no field runs over, and what each side sees."""
 
 import re
-import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +14,13 @@ from ppkit.spnn import ring
 from ppkit.spnn.dealerless import MASK_BITS, Fields, answer, offer, opened
 from ppkit.spnn.messages import Mailroom, Malformed, Transcript
 from ppkit.spnn.paillier_keys import generate_keys
-from ppkit.spnn.protocols import names_received, protocol_of, side_of
+from ppkit.spnn.party import Setup
+from ppkit.spnn.protocols import names_received, party_of, simulator_of
 from ppkit.spnn.randomness import Stream
 
 PUBLIC, PRIVATE = generate_keys(512, teaching=True)
-SMALL = dict(protocol="ss", form="dealerless", names=["A", "B"], columns=[2, 1], width=3)
+SMALL = Setup(["A", "B"], [2, 1], 3, key_bits=512, teaching=True)
+FORM = dict(protocol="ss", form="dealerless")
 LARGEST = 2**64 - 1
 
 
@@ -96,9 +98,7 @@ def test_who_gets_what():
     offline = {"public key", "Enc(V)", "Enc(U V + R)"}
     assert received == {"B": offline | {"<X>", "<theta>", "X - U", "Y - V"}}
     transcript = Transcript()
-    protocol = protocol_of(
-        "ss", [2, 1], form="dealerless", transcript=transcript, key_bits=512, teaching=True
-    )
+    protocol = simulator_of(SMALL, transcript=transcript, **FORM)
     keys = {holder.name: holder._private for holder in protocol.holders}
     assert keys["A"] != keys["B"]
     protocol.prepare([torch.ones(4, 2), torch.ones(4, 1)])
@@ -120,9 +120,7 @@ def test_who_gets_what():
 @pytest.mark.parametrize("name", ["Enc(V)", "Enc(U V + R)"])
 @pytest.mark.parametrize("kind", ["short", "tensor", "no ciphertext"])
 def test_what_is_no_ciphertext_is_refused_with_its_sender(name, kind):
-    sides = {
-        role: side_of(role, **SMALL, key_bits=512, teaching=True) for role in ("A", "B", "server")
-    }
+    sides = {role: party_of(role, SMALL, **FORM) for role in ("A", "B", "server")}
 
     def spoilt(program):
         answer = None
@@ -144,7 +142,9 @@ def test_what_is_no_ciphertext_is_refused_with_its_sender(name, kind):
     room.run({name: side.connect() for name, side in sides.items()})
     for role, n in (("A", 2), ("B", 1)):
         sides[role].load(torch.ones(4, n))
-    programs = {role: sides[role].deal(slice(None)) for role in ("A", "B")}
+    programs = {
+        role: sides[role].step(slice(None), torch.ones(n, 3)) for role, n in (("A", 2), ("B", 1))
+    }
     programs["B"] = spoilt(programs["B"])
     with pytest.raises(Malformed, match=re.escape(name)) as refused:
         room.run(programs)
@@ -153,18 +153,14 @@ def test_what_is_no_ciphertext_is_refused_with_its_sender(name, kind):
 
 def test_keys_and_groups_that_do_not_do_are_refused():
     with pytest.raises(ValueError, match="without a dealer there are 2 holders, got 3"):
-        protocol_of("ss", [1, 1, 1], form="dealerless", transcript=Transcript())
+        party_of("A", Setup(["A", "B", "C"], [1, 1, 1], 3), **FORM)
     with pytest.raises(ValueError, match="bits must be a multiple of 16 and at least 2,048"):
-        side_of("A", **SMALL, key_bits=512)
-    short = lambda: side_of("A", **SMALL, key_bits=128, teaching=True)
+        party_of("A", replace(SMALL, teaching=False), **FORM)
+    short = lambda: party_of("A", replace(SMALL, key_bits=128), **FORM)
     for refuse in (lambda: Fields(2, 1, 128), short):
         with pytest.raises(ValueError, match="a key of 128 bits is too short for a triple"):
             refuse()
     # one key for both would open what each sends the other
     with pytest.raises(Malformed, match="it is the key of holder A, who needs another's"):
-        protocol_of("ss", [2, 1], form="dealerless", transcript=Transcript(), keys=PRIVATE)
-    with pytest.raises(TypeError, match="knows no choice 'truncation'"):
-        side_of("A", **SMALL, truncation="secureml")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert Fields(1, 1, 256).n_plaintexts == 1
+        simulator_of(replace(SMALL, keys=PRIVATE), transcript=Transcript(), **FORM)
+    assert Fields(1, 1, 256).n_plaintexts == 1

@@ -10,7 +10,7 @@ from torch import nn
 from transcripts import seen_by
 
 from ppkit.models import classification_loss, mlp
-from ppkit.spnn.layer import SPNN, FirstLayer, hand_over
+from ppkit.spnn.layer import KINDS, SPNN, FirstLayer, costs, hand_over
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import generate_keys
 from ppkit.spnn.randomness import Stream
@@ -287,7 +287,8 @@ def test_a_network_of_ones_own_reads_like_fig_4():
     )
     for _ in range(30):
         optimiser.zero_grad()
-        h_L = hand_over(server(first(slice(None))), first.transcript, "server", "A", "h_L")
+        h = server(first(slice(None)))
+        h_L = hand_over(h, first.transcript, "server", "A", "h_L", seen=h.detach())
         loss = nn.functional.cross_entropy(output(h_L), classes)
         loss.backward()
         optimiser.step()
@@ -388,3 +389,49 @@ def test_a_training_that_diverges_says_so():
         ValueError, match="^theta of holder B is not finite: has the training diverged"
     ):
         net(slice(None))
+
+
+@pytest.mark.slow
+def test_bytes_and_rounds_are_those_of_the_formulas():
+    """n rows, d = sum of d_i features, w wide: 8 bytes a ring element, 4 a word, 512 a ciphertext
+    of 62 or fewer numbers."""
+    (n, w, a, b), table = (40, 4, 3, 2), costs((3, 2), 4, n_rows=40)
+    d = a + b
+    published = 8 * (n * d + d * w + 2 * 2 * (n * d + d * w))
+    ciphertexts = 512 * math.ceil(n * w / (2047 // 41))
+    assert table["between holders"].to_dict() == {
+        "plain": 0,
+        "ss, published": published,
+        "ss, lean": 2 * 8 * d * w,
+        "masked": 0,
+        "he": ciphertexts,
+    }
+    assert table["to server"].to_dict() == {
+        "plain": 8 * n * w,
+        "ss, published": 16 * n * w,
+        "ss, lean": 8 * n * w,
+        "masked": 8 * n * w,
+        "he": ciphertexts,
+    }
+    assert table["from server"].tolist() == [8 * n * w] * 5
+    assert table["rounds"].to_dict() == {
+        "plain": 1,
+        "ss, published": 3,
+        "ss, lean": 2,
+        "masked": 1,
+        "he": 2,
+    }
+    assert table["dealer"].to_dict() == {
+        "plain": 0,
+        "ss, published": 4 * 8 * (n * d + d * w + n * w),
+        "ss, lean": 8 * n * w,
+        "masked": 0,
+        "he": 0,
+    }
+    assert table.loc[["plain", "ss, published", "ss, lean", "masked"], "once"].tolist() == [
+        0,
+        0,
+        4 * 32 + 2 * 8 * n * d,
+        32,
+    ]
+    assert list(table.index) == list(KINDS)

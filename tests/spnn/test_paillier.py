@@ -4,7 +4,6 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import gmpy2
-import numpy as np
 import pytest
 import torch
 
@@ -306,11 +305,8 @@ def test_what_does_not_belong_together_is_refused(keys):
     a = encrypt(public, z, packing=packing)
     for b, message in [
         (encrypt(other, z, packing=packing), "must be under the key given"),
-        (
-            encrypt(public, z, packing=Packing(value_bits=41)),
-            r"with one packing .* got .*value_bits=40.*value_bits=41",
-        ),
-        (encrypt(public, z[:1], packing=packing), r"one shape: got .* \(2,\) and \(1,\)"),
+        (encrypt(public, z, packing=Packing(value_bits=41)), "with one packing"),
+        (encrypt(public, z[:1], packing=packing), "one shape"),
     ]:
         with pytest.raises(ValueError, match=message):
             add(public, a, b)
@@ -325,7 +321,7 @@ def test_what_does_not_belong_together_is_refused(keys):
     [
         (1, 2, "value_bits must be 2 to 63 .* got 1 and 2"),
         (64, 1, "got 64 and 1"),
-        (40, 0, "n_terms >= 1, .* got 40 and 0"),
+        (40, 0, "n_terms >= 1 .* got 40 and 0"),
         (62, 5, "room for their sum in 64 bits, got 62 and 5"),
     ],
 )
@@ -336,11 +332,7 @@ def test_impossible_packings_are_refused(value_bits, n_terms, message):
 
 @pytest.mark.parametrize(
     "values, got",
-    [
-        (torch.tensor([1.5]), "torch.float32"),
-        (torch.tensor([float("nan")]), "torch.float32"),
-        ([1], "list"),
-    ],
+    [(torch.tensor([1.5]), "torch.float32"), (torch.tensor([float("nan")]), "torch.float32")],
 )
 def test_only_fixed_point_integers_are_encrypted(keys, values, got):
     with pytest.raises(ValueError, match=f"values must be an int64 tensor, got {got}"):
@@ -355,42 +347,3 @@ def test_a_plaintext_that_is_no_packed_sum_is_refused(keys):
         forged = Ciphertexts(c.to_bytes(public.ciphertext_bytes, "big"), public, (2,), packing, 1)
         with pytest.raises(ValueError, match="no sum of 1 packings with value_bits=40"):
             decrypt(private, forged)
-
-
-@pytest.mark.parametrize(
-    "products, got",
-    [
-        ([], "products must have a tensor of each holder, got none"),
-        ([(2, 3), (3, 2)], r"of one shape, got \(2, 3\) torch.int64, \(3, 2\) torch.int64"),
-        ([(2, 3), (6,)], r"of one shape, got \(2, 3\) torch.int64, \(6,\) torch.int64"),
-        ([(2,), (3,)], r"of one shape, got \(2,\) torch.int64, \(3,\) torch.int64"),
-    ],
-)
-def test_the_elements_of_algorithm_3_are_of_one_shape(keys, products, got):
-    tensors = [torch.zeros(shape, dtype=torch.int64) for shape in products]
-    with pytest.raises(ValueError, match=got):
-        first_layer_elementwise(*paillier.phe_keys(keys[1]), tensors)
-
-
-def test_the_elements_of_algorithm_3_are_fixed_point_numbers(keys):
-    with pytest.raises(ValueError, match=r"must be int64 tensors .* got \(2,\) torch.float32"):
-        first_layer_elementwise(*paillier.phe_keys(keys[1]), [torch.zeros(2)])
-
-
-def test_the_elements_of_algorithm_3_are_tensors(keys):
-    with pytest.raises(ValueError, match="must be int64 tensors of one shape, got a list"):
-        first_layer_elementwise(*paillier.phe_keys(keys[1]), [[1, 2], [3, 4]])
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64, np.uint8])
-def test_numpys_whole_numbers_pack_as_pythons(keys, kind):
-    public, private = keys
-    packing, z = Packing(kind(40), kind(2)), torch.tensor([-3, 2**38])
-    assert packing == Packing(40, 2) and packing.offset == 2**39 and packing.field_bits == 41
-    assert torch.equal(decrypt(private, summed(public, [z, z], packing)), 2 * z)
-
-
-@pytest.mark.parametrize("wrong", [dict(value_bits=40.5), dict(value_bits=40.0), dict(n_terms=1.5)])
-def test_bits_of_a_packing_are_whole_numbers(wrong):
-    with pytest.raises(ValueError, match=f"whole numbers .* got .*{next(iter(wrong.values()))}"):
-        Packing(**wrong)

@@ -1,11 +1,12 @@
+import hashlib
 import math
 import pickle
 import secrets
 
 import gmpy2
-import numpy as np
 import phe
 import pytest
+from wrong_keys import BITS, WRONG, P, Q
 
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 
@@ -13,12 +14,6 @@ from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 @pytest.fixture(scope="module")
 def keys():
     return generate_keys(bits=512, teaching=True)
-
-
-@pytest.mark.parametrize("kind", [np.int16, np.int32, np.int64, np.uint16])
-def test_the_length_may_be_numpys_whole_number(kind):
-    public, private = generate_keys(bits=kind(512), teaching=True)
-    assert public.bits == 512 and private.p * private.q == public.n
 
 
 def by_phe(private):
@@ -157,37 +152,9 @@ def test_bad_integers_are_refused(keys):
         PrivateKey(PublicKey(49), 7, 7)
 
 
-def a_key_of(bits: int) -> PrivateKey:
-    """As another library may make it, which leaves n as long as it comes out."""
-    p = int(gmpy2.next_prime(3 << (bits // 2 - 1)))
-    q = int(gmpy2.next_prime((1 << (bits - 1)) // p + 1))
-    assert (p * q).bit_length() == bits
-    return PrivateKey(PublicKey(p * q), p, q)
-
-
-@pytest.mark.parametrize("bits", [1023, 1021, 1025, 1030, 130])
-def test_keys_of_any_length_encrypt_and_phe_reads_it(bits):
-    private = a_key_of(bits)
-    public, (_, phe_private) = private.public, by_phe(private)
-    assert 1 < public.h_n < public.n**2
-    plaintexts = [0, 1, public.n - 1]
-    exponents = secrets.token_bytes(3 * public.exponent_bytes)
-    ciphertexts = public.encrypt_integers(plaintexts, exponents)
-    assert 8 * public.exponent_bytes >= bits / 2  # half the key's length, not one bit less
-    assert public.integers(public.payload(ciphertexts)) == ciphertexts
-    assert private.decrypt_integers(ciphertexts) == plaintexts
-    assert [phe_private.raw_decrypt(c) for c in ciphertexts] == plaintexts
-
-
 def test_lengths_of_our_own_keys_are_as_before():
     public = PublicKey((1 << 2047) + 1)
     assert (public.exponent_bytes, public.ciphertext_bytes) == (128, 512)
-
-
-@pytest.mark.parametrize("bits", [2048.0, "2048", None])
-def test_a_length_is_a_whole_number(bits):
-    with pytest.raises(ValueError, match="bits must be a multiple of 16 and at least 2,048, got"):
-        generate_keys(bits)
 
 
 def test_the_published_vectors_of_phe():
@@ -198,3 +165,64 @@ def test_the_published_vectors_of_phe():
     assert private.decrypt_integers([935906717, 126870]) == [10100, 1]
     for m, r, c in ((10100, 74384, 935906717), (1, 1, 126870)):
         assert pow(1 + 126869, m, 126869**2) * pow(r, 126869, 126869**2) % 126869**2 == c
+
+
+def test_the_wrong_keys_are_wrong_in_one_way_each():
+    """All but the first two have the agreed length, and none but those named a small factor."""
+    for what, (n, _) in list(WRONG.items())[2:]:
+        assert n.bit_length() == BITS, what
+    small = math.prod(filter(gmpy2.is_prime, range(2, 1 << 16)))
+    factors = {what: math.gcd(n, small) for what, (n, _) in list(WRONG.items())[2:]}
+    assert factors == {
+        "even": 2,
+        "a small factor": 65_521,
+        "two of them": 3027,
+        "prime": 1,
+        "square": 1,
+        "power": 1,
+        "of another kind": 1,
+    }
+    assert WRONG["prime"][0] % 4 == 3 and WRONG["of another kind"][0] % 4 == 3 and P * P % 4 == 1
+
+
+@pytest.mark.parametrize("bits", [64, 80, 256, 2048])
+def test_every_key_that_is_made_is_taken(bits):
+    for _ in range(1 if bits == 2048 else 40):
+        public, _ = generate_keys(bits, teaching=bits < 2048)
+        public.check(bits)
+
+
+def by_hand(n):
+    """h_n in plain Python: -x^2 to the n-th power; x is the hash of n, 16 bytes longer than n."""
+    n_bytes = n.bit_length() // 8
+    hashed = hashlib.shake_256(n.to_bytes(n_bytes, "big")).digest(n_bytes + 16)
+    x = int.from_bytes(hashed, "big") % n
+    return pow(n - x * x % n, n, n * n)
+
+
+def test_h_n_is_computed_from_n_alone():
+    public, private = generate_keys(BITS, teaching=True)
+    assert public.h_n == by_hand(public.n) == PublicKey(public.n).h_n
+    assert repr(public) == f"PublicKey(n={public.n})"
+    pinned = hashlib.sha256(b"%d" % PublicKey(P * Q).h_n).hexdigest()
+    assert pinned[:16] == "50a4292f1bd2c06b"  # every machine computes the same
+    phi = (private.p - 1) * (private.q - 1)
+    assert pow(public.h_n, phi, public.n**2) == 1 != public.h_n  # an n-th power: no plaintext
+    assert {gmpy2.legendre(public.h_n, p) for p in (private.p, private.q)} == {-1}
+
+
+@pytest.mark.parametrize("residue", [0, 1, -1])
+def test_a_key_whose_randomness_is_none_modulo_a_factor_is_refused(residue):
+    """n = 65537 q with h_n = residue modulo 65537: found by search, a few hundred thousand q."""
+    p, q = 65_537, int(gmpy2.next_prime(2**63 // 65_537 + 2**45))
+    while True:
+        n = p * q
+        if n % 4 == 1 and n.bit_length() == 64:
+            wide = hashlib.shake_256(n.to_bytes(8, "big")).digest(24)
+            x = int.from_bytes(wide, "big") % p  # n mod p = 0, so x mod n mod p is this
+            if -x * x % p == residue % p:  # h; its n-th power: n is odd, p - 1 a power of two
+                break
+        q = int(gmpy2.next_prime(q))
+    assert PublicKey(n).h_n % p == residue % p
+    with pytest.raises(ValueError, match="has an h_n that is 0, 1 or -1 modulo a factor of n"):
+        PublicKey(n).check(64)

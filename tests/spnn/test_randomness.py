@@ -65,11 +65,9 @@ def test_keys_that_differ_in_one_bit_share_no_word():
     assert not (Stream(key).words(1000) == Stream(other).words(1000)).any()
 
 
-@pytest.mark.parametrize(
-    "key, got", [(b"short", "5 bytes"), (bytes(33), "33 bytes"), ("x" * 32, "str"), (7, "int")]
-)
-def test_a_wrong_key_is_refused(key, got):
-    with pytest.raises(ValueError, match=f"key must be 32 bytes, got {got}"):
+@pytest.mark.parametrize("key", [b"short", bytes(33), "x" * 32, 32])
+def test_a_wrong_key_is_refused(key):
+    with pytest.raises(ValueError, match="key must be 32 bytes"):
         Stream(key)
 
 

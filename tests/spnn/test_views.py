@@ -7,41 +7,23 @@ truly random streams.
 
 import functools
 import math
-import os
-import warnings
 
 import pytest
 import torch
 import uniform_bytes
+from spnn_parties import simulator
 from transcripts import seen_by
 
-from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.fixed_point import encode
-from ppkit.spnn.masked import MaskReused, PairMasks
 from ppkit.spnn.messages import Transcript
-from ppkit.spnn.paillier import Ciphertexts, add, decrypt, encrypt
-from ppkit.spnn.paillier_keys import generate_keys
-from ppkit.spnn.protocols import protocol_of
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import beaver_matmul, share
 
 pytestmark = pytest.mark.slow
 
-VARIANTS = {
-    "masked": {"name": "masked"},
-    "lean": {"name": "ss", "form": "lean"},
-    "published": {"name": "ss", "form": "published"},
-    "published, dealer": {"name": "ss", "form": "published", "truncation": "dealer"},
-    "published, floor": {"name": "ss", "form": "published", "truncation": "floor"},
-}
-CASES = [
-    (variant, k)
-    for variant in VARIANTS
-    for k in (2, 3)
-    if k == 2 or variant not in ("published", "published, floor")
-]
+VARIANTS = ("masked", "lean", "published")
+CASES = [(variant, k) for variant in VARIANTS for k in (2, 3)]
 HOLDERS, N, BATCH, WIDTH, STEPS = {2: [6, 4], 3: [4, 3, 3]}, 2_000, slice(100, 250), 128, 45
-LOCAL = ("published", "published, floor")  # shares cut off by 16 bits, before they go to the server
+LOCAL = ("published", 2)  # shares cut off by 16 bits, before they go to the server
 
 
 def unusual_bytes(words):
@@ -51,14 +33,9 @@ def unusual_bytes(words):
 
 
 def protocol_for(variant, k, *, seed=0, keep="payloads"):
-    choices = dict(VARIANTS[variant])
-    return protocol_of(
-        choices.pop("name"),
-        HOLDERS[k],
-        transcript=Transcript(keep),
-        dtype=torch.float64,
-        stream=Stream.seeded_for_teaching(seed),
-        **choices,
+    stream, transcript = Stream.seeded_for_teaching(seed), Transcript(keep)
+    return simulator(
+        variant, HOLDERS[k], WIDTH, transcript=transcript, dtype=torch.float64, stream=stream
     )
 
 
@@ -84,10 +61,10 @@ def run(variant, k):
     return protocol, torch.stack(h1)
 
 
-def words_of(message, variant):
+def words_of(message, case):
     """A payload as int64 words that are uniform if the payload is; seeds are none."""
     payload = message.payload
-    if variant in LOCAL and message.receiver == "server":
+    if case == LOCAL and message.receiver == "server":
         filler = Stream.seeded_for_teaching(message.round).words(tuple(payload.shape))
         return (payload << 16 | filler & 0xFFFF).flatten()
     if payload.dtype == torch.int32:
@@ -100,7 +77,9 @@ def series(variant, k, receiver):
     found = {}
     for message in seen_by(run(variant, k)[0].transcript, receiver):
         if not isinstance(message.payload, bytes):
-            found.setdefault((message.sender, message.name), []).append(words_of(message, variant))
+            found.setdefault((message.sender, message.name), []).append(
+                words_of(message, (variant, k))
+            )
     return {key: torch.stack(rows) for key, rows in found.items()}
 
 
@@ -154,17 +133,13 @@ def simulate_server(variant, names, h1, rng):
     """k - 1 words at random, the last one is what is left of h1; under a local truncation the
     random one has 48 bits."""
     total = (h1 * 2**16).round().long()
-    if variant in LOCAL:
-        first = rng.words(tuple(total.shape))
-        first = first >> 16 if variant == "published, floor" else first >> 16 & (2**48 - 1)
-        drawn = [first]
+    if (variant, len(names)) == LOCAL:
+        drawn = [rng.words(tuple(total.shape)) >> 16 & (2**48 - 1)]
     else:
         drawn = [rng.words(tuple(total.shape)) for _ in names[1:]]
     words = [*drawn, total - sum(drawn)]
     kind = torch.int32 if variant in ("masked", "lean") else torch.int64
-    name = {"masked": "masked X theta", "lean": "<X theta> mod 2^32"}.get(
-        variant.split(" ")[0], "<X theta>"
-    )
+    name = {"masked": "masked X theta", "lean": "<X theta> mod 2^32"}.get(variant, "<X theta>")
     return [(sender, name, word.to(kind)) for sender, word in zip(names, words)]
 
 
@@ -185,7 +160,7 @@ def simulate_holder(variant, k, me, rng):
         shapes = [
             ("dealer", f"<U>, <V>, <W> for {names[a]}{names[b]}", (triple,)) for a, b in pairs
         ]
-        if variant == "published, dealer":
+        if k == 3:
             shapes += [("dealer", "<r>, <r / 2^16>, <top bit>", (3 * n * WIDTH,))]
         for j in others:
             shapes += [(names[j], "<X>", (n, d[j])), (names[j], "<theta>", (d[j], WIDTH))]
@@ -194,7 +169,7 @@ def simulate_holder(variant, k, me, rng):
                 (names[a + b - i], "X - U", (n, total)),
                 (names[a + b - i], "Y - V", (total, WIDTH)),
             ]
-        if variant == "published, dealer":
+        if k == 3:
             shapes += [(names[j], "z + r", (n, WIDTH)) for j in others]
     return [(sender, name, rng.words(shape)) for sender, name, shape in shapes]
 
@@ -230,15 +205,15 @@ def test_the_servers_view_is_made_from_h1_alone(variant, k):
             assert torch.equal(sum(payload for _, _, payload in view).double() * 2**-16, each)
     for i in range(k):
         simulated = torch.stack([view[i][2] for view in made])
-        if variant in LOCAL:
+        if (variant, k) == LOCAL:
             filler = Stream.seeded_for_teaching(i).words(tuple(simulated.shape))
             assert unusual_bytes(simulated << 16 | filler & 0xFFFF) == 0
         else:
             assert unusual_bytes(simulated.contiguous().view(-1).view(torch.int64)) == 0
-    if variant in LOCAL:
+    if (variant, k) == LOCAL:
         for (_, _, real), (_, _, simulated) in zip(seen[0], made[0]):
-            low, high = (2.0**47, 2.0**48) if variant == "published" else (2.0**46, 2.0**47)
-            assert low < real.abs().max() <= high and low < simulated.abs().max() <= high
+            for word in (real, simulated):
+                assert 2.0**47 < word.abs().max() <= 2.0**48
 
 
 @pytest.mark.parametrize(("variant", "k"), [case for case in CASES if case[0] != "masked"])
@@ -257,7 +232,7 @@ def test_the_servers_words_do_not_tell_how_h1_was_rounded(variant, k):
     )
     up = torch.where(h1 * 2**16 > z, 1.0, -1.0).flatten().numpy()
     words = torch.stack([view[0][2] for view in real_view(variant, k, "server")]).flatten().numpy()
-    width = 8 * words.dtype.itemsize - (16 if variant in LOCAL else 0)
+    width = 8 * words.dtype.itemsize - (16 if (variant, k) == LOCAL else 0)
     bound = math.sqrt(2 * math.log(2 * 64 / 1e-9) / len(up))
     assert bound < 0.01
     for bit in range(width):
@@ -322,134 +297,6 @@ def test_no_holders_input_moves_what_another_holder_sees_but_by_a_shift_of_its_p
             assert not moved.any() or one.name in ("X - U", "Y - V", "theta - V"), one.name
 
 
-# --- masks: fresh, spent once, and what happens otherwise ---
-
-
-def masks_of(k, *, seed=0):
-    seeds = [{} for _ in range(k)]
-    for i in range(k):
-        for j in range(i + 1, k):
-            key = Stream.seeded_for_teaching(1000 * seed + 10 * i + j).key
-            seeds[i][j], seeds[j][i] = Stream(key), Stream(key)
-    return [PairMasks(i, seeds[i]) for i in range(k)]
-
-
-@pytest.mark.parametrize("k", [2, 3, 5])
-def test_masks_cancel_and_any_k_minus_1_of_them_do_not(k):
-    drawn = [masks.mask((500, 81), (1, 0)) for masks in masks_of(k)]
-    assert not sum(drawn).any()
-    for left_out in range(k):
-        rest = sum(mask for i, mask in enumerate(drawn) if i != left_out)
-        assert unusual_bytes(rest.T[:80].contiguous().view(-1).view(torch.int64)) == 0
-
-
-def test_no_word_of_a_mask_comes_twice():
-    """Else the difference of two records would be in the clear. 64 bits a word:
-    chance 40,000^2 / 2^65 = 5e-11."""
-    mask = masks_of(2)[0].mask((500, 80), (1, 0))
-    words = mask.T.contiguous().view(-1).view(torch.int64)
-    assert len(words.unique()) == len(words)
-
-
-@pytest.mark.parametrize("again", [(3, 1), (3, 0), (2, 5)])
-def test_a_mask_is_given_once(again):
-    masks = masks_of(2)[0]
-    masks.mask((2, 2), (3, 1))
-    with pytest.raises(
-        MaskReused,
-        match=(
-            r"the mask of \(step, batch\) = \(\d, \d\) is spent: tickets only go up, the last "
-            r"was"
-        ),
-    ):
-        masks.mask((2, 2), again)
-    assert masks.mask((2, 2), (3, 2)).shape == masks.mask((2, 2), (4, 0)).shape
-
-
-def test_without_a_ticket_masks_go_from_step_to_step_and_on_from_a_noted_one():
-    counted, asked, late = (masks_of(2)[0] for _ in range(3))
-    assert counted.position == 0
-    for step in (1, 2, 3):
-        assert torch.equal(counted.mask((3, 2)), asked.mask((3, 2), (step, 0)))
-        assert counted.position == step
-    late.seek(3)
-    assert late.position == 3 and torch.equal(late.mask((3, 2)), counted.mask((3, 2)))
-
-
-def test_masks_up_to_a_step_that_was_sought_are_spent():
-    masks = masks_of(2)[0]
-    masks.seek(3)
-    for ticket in ((3, 0), (3, 7), (2, 0)):
-        with pytest.raises(MaskReused, match="is spent"):
-            masks.mask((2, 2), ticket)
-    with pytest.raises(MaskReused, match="masks go forward only: step 3 is spent, got 2"):
-        masks.seek(2)
-    masks.seek(3)
-    assert masks.mask((2, 2), (4, 0)).shape == (2, 2)
-
-
-def test_a_long_training_leaves_no_list_of_tickets():
-    key = Stream.seeded_for_teaching(1).key
-    seed, other = Stream(key), Stream(key)
-    masks, before = (
-        PairMasks(0, {1: seed}),
-        {name: repr(value) for name, value in vars(seed).items()},
-    )
-    drawn = [masks.mask((2, 2), (step, 0)) for step in range(20)]
-    assert {name: repr(value) for name, value in vars(seed).items()} == before
-    assert torch.equal(PairMasks(0, {1: other}).mask((2, 2), (7, 0)), drawn[7])
-
-
-def test_a_step_counted_back_is_refused():
-    protocol, (parts, thetas) = protocol_for("masked", 2), inputs(2)
-    protocol.prepare(parts)
-    for step in (1, 2):
-        protocol.transcript.step = step
-        protocol.forward(BATCH, thetas)
-    protocol.transcript.step = 1
-    with pytest.raises(MaskReused):
-        protocol.forward(BATCH, thetas)
-
-
-def test_a_reused_mask_gives_away_what_changed():
-    """The same seeds and ticket twice: words_t - words_s = round(X_A theta_t) - round(X_A theta_s),
-    exactly."""
-    parts, thetas = inputs(2)
-    later, words = [theta + 0.01 for theta in thetas], []
-    for used in (thetas, later):
-        protocol = protocol_for(
-            "masked", 2
-        )  # one seed: what a protocol without fresh masks amounts to
-        protocol.prepare(parts)
-        protocol.forward(BATCH, used)
-        words.append(seen_by(protocol.transcript, "server")[0].payload.long())
-    change = encode(parts[0][BATCH] @ later[0]) - encode(parts[0][BATCH] @ thetas[0])
-    assert torch.equal((words[1] - words[0]).to(torch.int32).long(), change)
-
-
-def test_rounding_comes_before_masking():
-    """A whole mask on an unrounded number leaves its fraction in the clear, and the fraction tells
-    which row it was."""
-    parts, thetas = inputs(2)
-    scaled = parts[0][BATCH] @ thetas[0] * 2**16
-    mask = masks_of(2)[0].mask(tuple(scaled.shape), (1, 0))
-    leaky = scaled + mask
-    fractions = leaky - leaky.floor()
-    known = scaled - scaled.floor()
-    assert float((fractions - known).abs().max()) < 1e-5
-    one = 17  # who has a list of candidate rows finds the one behind a word
-    assert int((known - fractions[one]).abs().sum(dim=1).argmin()) == one
-    protocol = protocol_for("masked", 2)
-    protocol.prepare(parts)
-    protocol.forward(BATCH, thetas)
-    assert {message.payload.dtype for message in seen_by(protocol.transcript, "server")} == {
-        torch.int32
-    }
-    sent = seen_by(protocol.transcript, "server")[0].payload.long()
-    left = sent - protocol_for("masked", 2).holders[0].masks.mask(tuple(sent.shape), (0, 0)).long()
-    assert torch.equal(left.to(torch.int32).long(), encode(parts[0][BATCH] @ thetas[0]))
-
-
 def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_others_and_no_more():
     protocol, (parts, thetas) = run("masked", 3)[0], inputs(3)
     spare = protocol_for("masked", 3).holders[2].masks  # C's seeds, in the server's hands
@@ -460,172 +307,15 @@ def test_a_server_that_colludes_with_one_of_three_holders_gets_the_sum_of_the_ot
         for name in "AB"
     }
     for i in range(3):  # C's mask is minus what A and B added for C
-        total = (
-            drawn["A"][i]
-            + drawn["B"][i]
-            + spare.mask((BATCH.stop - BATCH.start, WIDTH), (i // 2 + 1, i % 2))
-        )
+        total = drawn["A"][i] + drawn["B"][i] + spare.mask((BATCH.stop - BATCH.start, WIDTH))
         assert torch.equal(total.long(), sum(encode(parts[j][BATCH] @ thetas[j]) for j in (0, 1)))
     for words in drawn.values():
         assert unusual_bytes(words.contiguous().view(-1).view(torch.int64)) == 0
 
 
-# --- forked processes ---
-
-
-def in_a_fork(work):
-    """What `work()` returns (bytes), or the name of what it raised, in a forked process."""
-    read, write = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # later Pythons warn of forks beside threads
-        child = os.fork()
-    if not child:
-        try:
-            found = work()
-        except BaseException as error:
-            found = type(error).__name__.encode()
-        os.write(write, found)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
-        found = pipe.read()
-    os.waitpid(child, 0)
-    return found
-
-
-@pytest.mark.processes
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 on
-@pytest.mark.parametrize("ahead", [False, True])
-@pytest.mark.parametrize(
-    "variant", ["plain", "he", "masked", "lean", "published", "published, dealer"]
-)
-def test_a_forked_process_uses_no_mask_and_no_share_that_its_parent_uses(variant, ahead):
-    """The same step in parent and child, one weight apart: their messages under one mask would
-    differ by X (theta_t - theta_s)."""
-    choices = {
-        "plain": {"name": "plain"},
-        "he": {"name": "he", "keys": generate_keys(256, teaching=True)[1]},
-    } | VARIANTS
-    choices = dict(choices[variant])
-    protocol = protocol_of(
-        choices.pop("name"), [1, 1], transcript=Transcript(), dtype=torch.float64, **choices
-    )
-    protocol.prepare([torch.ones(3, 1), torch.ones(3, 1)])
-    if ahead and hasattr(protocol, "deal"):
-        protocol.deal(slice(None), 1)
-
-    def step(weight):
-        before = len(protocol.transcript.messages)
-        protocol.forward(slice(None), [torch.tensor([[weight]], dtype=torch.float64)] * 2)
-        sent = [message.payload for message in protocol.transcript.messages[before:]]
-        return b"".join(
-            part if isinstance(part, bytes) else part.contiguous().numpy().tobytes()
-            for part in sent
-        )
-
-    in_child, in_parent = in_a_fork(lambda: step(2.0)), step(1.0)
-    if variant == "plain":  # has nothing to lose
-        assert len(in_child) == len(in_parent) == 48
-    elif variant == "he":  # draws from the operating system for each encryption
-        assert len(in_child) == len(in_parent) and in_child != in_parent
-    else:
-        assert in_child == b"RuntimeError"
-
-
-@pytest.mark.processes
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 on
-def test_what_was_dealt_before_a_fork_serves_in_the_parent_only():
-    triple = Dealer().matmul_triple(2, 2, 2)
-    x = share(torch.ones((2, 2), dtype=torch.int64))
-    assert in_a_fork(lambda: beaver_matmul(x, x, triple)[0].numpy().tobytes()) == b"RuntimeError"
-    assert len(beaver_matmul(x, x, triple)) == 2
-
-
-# --- Paillier ---
-
-
-@pytest.fixture(scope="module")
-def encrypted():
-    private = generate_keys(512, teaching=True)[1]
-    protocol = protocol_of(
-        "he", HOLDERS[3], transcript=Transcript(), dtype=torch.float64, keys=private
-    )
-    parts, thetas = inputs(3)
-    protocol.prepare(parts)
-    h1 = []
-    for _ in range(2):
-        protocol.transcript.next_step()
-        h1.append(protocol.forward(slice(0, 9), thetas))
-    return protocol, private, h1, [encode(part[:9] @ theta) for part, theta in zip(parts, thetas)]
-
-
-def test_under_paillier_a_holder_sees_ciphertexts_of_one_size_that_never_come_twice(encrypted):
-    """A simulator encrypts zeros; that nobody without the key tells the two apart is Paillier's
-    assumption, not a statistic."""
-    protocol, private, _, parts = encrypted
-    packing = protocol.server.packing
-    chain = [m for m in protocol.transcript.messages if m.name == "Enc(X theta)"]
-    assert [(m.sender, m.receiver) for m in chain] == [("A", "B"), ("B", "C"), ("C", "server")] * 2
-    simulated = encrypt(private.public, torch.zeros_like(parts[0]), packing=packing)
-    assert {len(m.payload) for m in chain} == {len(simulated.payload)}
-    for one, two in zip(chain[:3], chain[3:]):  # the same numbers again
-        a, b = (
-            Ciphertexts(m.payload, private.public, tuple(parts[0].shape), packing, 1)
-            for m in (one, two)
-        )
-        assert not set(a.integers()) & set(b.integers())
-    assert [m.name for m in seen_by(protocol.transcript, "A")] == ["public key"]
-
-
-def test_under_paillier_every_holder_encrypts_with_randomness_of_its_own(encrypted):
-    """c (1 + n)^m has c's randomness, c mod n: who gets c and then that reads m off the
-    quotient."""
-    protocol, private, _, parts = encrypted
-    packing = protocol.server.packing
-    sent = [m.payload for m in protocol.transcript.messages if m.name == "Enc(X theta)"][:3]
-    chain = [
-        Ciphertexts(each, private.public, tuple(parts[0].shape), packing, i + 1).integers()
-        for i, each in enumerate(sent)
-    ]
-    for one, two in zip(chain, chain[1:]):
-        assert len(one) == len(two) and all((a - b) % private.public.n for a, b in zip(one, two))
-
-
-def test_under_paillier_the_servers_view_is_made_from_h1_alone(encrypted):
-    """Plaintexts, with all that packing puts around the numbers, are the same function of h1
-    whoever had which part."""
-    protocol, private, h1, _ = encrypted
-    packing = protocol.server.packing
-    total = (h1[0] * 2**16).long()
-    [real, _] = [m.payload for m in seen_by(protocol.transcript, "server")]
-    zeros = [encrypt(private.public, torch.zeros_like(total), packing=packing) for _ in range(2)]
-    simulated = functools.reduce(
-        lambda a, b: add(private.public, a, b),
-        [encrypt(private.public, total, packing=packing), *zeros],
-    )
-    real = Ciphertexts(real, private.public, tuple(total.shape), packing, 3)
-    assert len(real.payload) == len(simulated.payload)
-    assert private.decrypt_integers(real.integers()) == private.decrypt_integers(
-        simulated.integers()
-    )
-
-
-def test_under_paillier_a_server_that_listens_between_holders_reads_the_parts(encrypted):
-    """Why the way from holder to holder must be closed to it."""
-    protocol, private, _, parts = encrypted
-    packing = protocol.server.packing
-    overheard = [m.payload for m in seen_by(protocol.transcript, "B") if m.name == "Enc(X theta)"][
-        0
-    ]
-    read = decrypt(
-        private, Ciphertexts(overheard, private.public, tuple(parts[0].shape), packing, 1)
-    )
-    assert torch.equal(read, parts[0])
-
-
 def test_without_protection_the_server_tells_two_ways_to_the_same_h1_apart():
     """No simulator can make the plain view from h1: it is the parts themselves."""
-    protocol = protocol_of("plain", [1, 1], transcript=Transcript(), dtype=torch.float64)
+    protocol = simulator("plain", [1, 1], 1, dtype=torch.float64)
     protocol.prepare([torch.tensor([[1.0]]), torch.tensor([[1.0]])])
     ways = [
         [torch.tensor([[value]], dtype=torch.float64) for value in way]
