@@ -70,6 +70,7 @@ lint: environment
 	$(BIN)/ruff check --quiet ppkit spnn_system tools tests benchmarks
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/mypy
 
 test: environment lint
 	$(MAKE) -j 2 --output-sync=target test-lessons test-papermill

@@ -93,7 +93,10 @@ class Party(Protocol):
     """
 
     name: str
-    streams: Mapping[str, Seekable]
+
+    @property
+    def streams(self) -> Mapping[str, Seekable]:
+        """Its sources, by name."""
 
     def connect(self) -> Program:
         """Once: what travels before any data, such as seeds and keys."""

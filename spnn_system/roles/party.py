@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import torch
 
 from ppkit.spnn.messages import Malformed, Program, Send, seed_from, tensor_from
-from ppkit.spnn.randomness import Stream
 from ppkit.spnn.party import Party as ProtocolParty
+from ppkit.spnn.randomness import Stream
 from spnn_system.config import Config
 from spnn_system.roles.control_channel import COORDINATOR, ControlChannel, Progress
 from spnn_system.roles.protocol_side import admission, side_of, warm_up
