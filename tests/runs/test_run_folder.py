@@ -160,7 +160,6 @@ SHAPES = [
     '{"notebooks": []}',
     '{"schema": 1, "claims": [{}]}',
     '{"schema": 1, "claims": [3]}',
-    '{"claims": {}}',
     "{",
 ]
 
