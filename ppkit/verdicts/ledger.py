@@ -462,8 +462,9 @@ def scoreboard(counted: list[Row]) -> pd.DataFrame:
             "decided on": "; ".join(sorted(decided_on - {""})),
         }
     order = [*wording.SYMBOLS, "causes of refuted", "questions", "checks"]
-    frame = pd.DataFrame.from_dict(lines, orient="index").rename_axis("paper")
-    counts = frame.reindex(columns=order).fillna(0).astype(int)
+    columns = [*order, "decided on"]
+    frame = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("paper")
+    counts = frame[order].fillna(0).astype(int)
     return counts.loc[:, counts.any()].assign(**{"decided on": frame["decided on"]})
 
 

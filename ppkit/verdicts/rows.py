@@ -167,8 +167,10 @@ def read(path: Path) -> tuple[dict, list[Row]]:
     try:
         content = json.loads(path.read_text("utf-8"))
         number, claims = content.get("schema"), content.pop("claims")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(claims, list):
+        raise ValueError(f"{path} is damaged: it holds no rows of the ledger")
     if number != SCHEMA:
         raise ValueError(
             f"{path} is of schema {number or 'none'}, and this ppkit reads schema {SCHEMA}: "

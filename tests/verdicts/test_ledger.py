@@ -329,6 +329,10 @@ def test_what_was_a_claim_in_its_run_is_answered_as_a_question_and_passes_as_a_c
     assert (row.kind, row.verdict, row.detail) == ("claim", old.verdict, old.detail)
 
 
+def test_the_scoreboard_of_nothing_is_empty():
+    assert ledger.scoreboard([]).empty
+
+
 def test_the_scoreboard_counts_claims_and_causes_and_sets_questions_apart():
     def row(verdict, kind="claim", cause=None, id="a", data=MADE.data):
         return replace(MADE, verdict=verdict, kind=kind, cause=cause, id=id, data=data)

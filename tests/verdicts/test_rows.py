@@ -259,6 +259,7 @@ def test_a_number_that_is_none_is_not_written(tmp_path):
             "is of schema 2, and .* run its notebooks again",
         ),
         (lambda content: content.pop("claims"), "is damaged: 'claims'"),
+        (lambda content: content.update(claims={}), "is damaged: it holds no rows of the ledger"),
         (lambda content: content["claims"].append(3), "is damaged: "),
         (lambda content: content["claims"][0].update(where="Fig. 1"), "is damaged: .*'where'"),
         (lambda content: content["claims"][0].pop("robustness"), "is damaged: 'robustness'"),
