@@ -6,9 +6,10 @@ Noise that is drawn anew in each step is averaged away by who can link records o
 whatever is sent afterwards and to whom.
 """
 
+import math
+
 import torch
 from scipy.optimize import minimize_scalar
-from scipy.special import expit
 
 from ppkit.refusals import binary, must_be
 
@@ -34,7 +35,7 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
     """
     must_be("> 0", epsilon=epsilon)
     binary(labels=y)
-    q = expit(-epsilon)
+    q = math.exp(-epsilon) / (1 + math.exp(-epsilon))
     flipped = torch.rand(y.shape, generator=rng, dtype=torch.float64) < q
     labels = torch.where(flipped, 1 - y.double(), y.double())
     return (labels - q) / (1 - 2 * q)
@@ -55,7 +56,7 @@ def auc_limit(epsilon: float) -> float:
     0.7311
     """
     must_be(">= 0", epsilon=epsilon)
-    return float(expit(epsilon))
+    return 1 / (1 + math.exp(-epsilon))
 
 
 def shaped_noise(

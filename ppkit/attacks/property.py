@@ -17,7 +17,6 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.stats import norm, rankdata
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.models import classification_loss, mlp
@@ -103,8 +102,9 @@ def infer(
     bits = bits_of("property_known", property_known)
     if bits.min() == bits.max():
         return np.zeros(len(target))
-    scaler = StandardScaler().fit(known)
-    known, target = scaler.transform(known), scaler.transform(target)
+    mean, spread = known.mean(axis=0), known.std(axis=0)
+    spread[spread <= 1e-12 * np.abs(mean)] = np.inf  # a column that is constant tells nothing
+    known, target = (known - mean) / spread, (target - mean) / spread
     if attacker == "mlp":
         return _perceptron(known, bits, target, rng)
     fitted = LogisticRegression(solver="newton-cholesky", tol=1e-8, max_iter=200).fit(known, bits)

@@ -195,7 +195,7 @@ def property_direction(X: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     records, without noise.
     """
     X, bits = torch.as_tensor(X), torch.as_tensor(bits)
-    c = bits.to(X.dtype) @ (X - X.mean(dim=0))
+    c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     return c / c.norm()
 
 

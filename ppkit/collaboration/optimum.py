@@ -69,7 +69,9 @@ def optimum(
     return replace(solved, gap=gap)
 
 
-def constant_model(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds) -> Optimum:
+def constant_model(
+    owners: Sequence[Owner], *, loss: Loss, bounds: Bounds, rel_gap: float = _REL_GAP
+) -> Optimum:
     """The best model that looks at nothing: all coordinates 0 but the last, which belongs to the
     constant.
 
@@ -83,7 +85,7 @@ def constant_model(owners: Sequence[Owner], *, loss: Loss, bounds: Bounds) -> Op
             f"the last column must be the constant, got {constants.min():g} to {constants.max():g}"
         )
     last_columns = [Owner(owner.name, owner.X[:, -1:], owner.y) for owner in owners]
-    alone = optimum(last_columns, loss=loss, bounds=bounds)
+    alone = optimum(last_columns, loss=loss, bounds=bounds, rel_gap=rel_gap)
     theta = np.zeros(owners[0].X.shape[1])
     theta[-1] = alone.theta[0]
     return replace(alone, theta=theta)
