@@ -1,6 +1,7 @@
 """Decimal numbers as 64-bit integers: encoding, decoding, the head-room of products and the error
 that rounding leaves."""
 
+import torch
 from torch import Tensor
 
 from ppkit.refusals import finite
@@ -25,7 +26,7 @@ def encode(values: Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> Tensor:
     if not values.is_floating_point():
         raise ValueError(f"values must be a tensor of floats, got {values.dtype}")
     finite(values=values.detach())
-    z = (values.detach().double() * 2.0**fractional_bits).round_()
+    z = torch.round(values.detach().double() * 2.0**fractional_bits)
     if z.numel() and (z.min() < -(2.0**63) or z.max() >= 2.0**63):
         worst = values.flatten()[z.flatten().abs().argmax()]
         limit = 2.0 ** (63 - fractional_bits)
