@@ -10,6 +10,7 @@ peers send: scheduler, workers and asker trust each other, and TLS keeps out the
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -30,6 +32,7 @@ ASKS_EVERY = 0.1  # seconds between two looks at the jobs that are away
 FETCHED_IN = 60.0  # seconds that what a job left may take to come
 LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job that ends them
 BESIDE_AT_MOST = 5_000_000  # bytes of the files that go to a worker with a notebook
+PLAIN = re.compile(r"[^./\0][^/\0]*")  # a file's own name
 PLACES = ("notebooks", "html", "figures", "claims", "measured")  # where a job leaves files
 
 
@@ -95,6 +98,10 @@ class Sent:
     address: str = ""
     future: Future | None = None
     lost: int = 0
+
+
+class BadAnswer(ValueError):
+    """What a worker sent is no answer of a job."""
 
 
 class Workers(AbstractContextManager):
@@ -224,16 +231,40 @@ class Workers(AbstractContextManager):
             return None
         worker = self.fit.get(sent.address, "")
         try:
-            outcome, files = sent.future.result(timeout=FETCHED_IN)
+            outcome, files = taken(sent.future.result(timeout=FETCHED_IN), sent.told["name"])
         except (OSError, TimeoutError, CancelledError):  # its worker ended
             self._lose(sent)
             return None
+        except BadAnswer as error:
+            return failed(f"{worker} sent what cannot be taken: {error}")
         except Exception as error:
             return failed(f"{worker} could not do it: {type(error).__name__}: {error}")
         for name, content in files.items():
             Path(sent.told["folder"], name).parent.mkdir(exist_ok=True)
             Path(sent.told["folder"], name).write_bytes(content)
         return {**outcome, "worker": worker}
+
+
+def taken(answer: Any, notebook: str) -> tuple[dict, dict[str, bytes]]:
+    """A worker's answer: how the job went, and the files that it left, by "place/name".
+
+    BadAnswer, and nothing has been written, if it does not say how the job went, holds a file that
+    no job leaves, or lacks the notebook of a job that is done.
+    """
+    match answer:
+        case ({"status": str(status), **said}, {**files}):
+            outcome = {"status": status, **said}
+        case _:
+            raise BadAnswer("it does not say how the job went")
+    kept: dict[str, bytes] = {}
+    for name, content in files.items():
+        place, _, file = str(name).partition("/")
+        if place not in PLACES or not PLAIN.fullmatch(file) or not isinstance(content, bytes):
+            raise BadAnswer(f"it holds {cut(repr(name))}, which no job leaves")
+        kept[str(name)] = content
+    if status == DONE and not kept.get(f"notebooks/{notebook}.ipynb"):
+        raise BadAnswer(f"it lacks notebooks/{notebook}.ipynb")
+    return outcome, kept
 
 
 def work(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict[str, bytes]]:

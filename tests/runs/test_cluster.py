@@ -344,3 +344,35 @@ def test_small_files_beside_a_notebook_go_along_and_large_ones_are_refused(tmp_p
         cluster.Refused, match="beside mine.ipynb, and .* holds more than 5 MB: put"
     ):
         cluster.beside(tmp_path / "mine.ipynb")
+
+
+NOTEBOOK = {"notebooks/01_grid.ipynb": b"{}"}
+
+
+@pytest.mark.parametrize(
+    "bad, sentence",
+    [
+        (None, "it does not say how the job went"),
+        (({}, NOTEBOOK), "it does not say how the job went"),
+        (({"status": "done"}, [b"{}"]), "it does not say how the job went"),
+        (({"status": "done"}, {}), "it lacks notebooks/01_grid.ipynb"),
+        (({"status": "done"}, {"notebooks/01_grid.ipynb": b""}), "it lacks notebooks/01_grid"),
+        (({"status": "done"}, NOTEBOOK | {"claims/a.json": "{}"}), "which no job leaves"),
+        (({"status": "done"}, NOTEBOOK | {"run.json": b"{}"}), "which no job leaves"),
+        (({"status": "done"}, NOTEBOOK | {"html/x/a.js": b""}), "which no job leaves"),
+        (({"status": "done"}, NOTEBOOK | {"html/": b""}), "which no job leaves"),
+        (({"status": "done"}, NOTEBOOK | {3: b""}), "which no job leaves"),
+    ],
+)
+def test_an_answer_that_no_job_gives_is_not_taken(bad, sentence):
+    with pytest.raises(cluster.BadAnswer, match=sentence):
+        cluster.taken(bad, "01_grid")
+
+
+def test_a_job_s_answer_is_taken_as_it_is():
+    files = NOTEBOOK | {"html/01_grid.html": b"<p>", "claims/01_grid.json": b"[]"}
+    assert cluster.taken(({"status": "done", "seconds": 1.0}, files), "01_grid") == (
+        {"status": "done", "seconds": 1.0},
+        files,
+    )
+    assert cluster.taken(({"status": "failed"}, {}), "01_grid") == ({"status": "failed"}, {})
