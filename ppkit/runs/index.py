@@ -28,6 +28,7 @@ PAGES = jinja2.Environment(
 PAGES.filters["urlquote"] = quote
 PAGES.filters["cut"] = lambda value: cut(str(value))
 PAGES.globals |= {
+    "words": wording,
     "legend": wording.LEGEND,
     "colours": wording.COLOURS,
     "symbols": wording.SYMBOLS,
@@ -36,13 +37,14 @@ PAGES.globals |= {
 
 
 @dataclass(frozen=True)
-class Line(wording.Shown):
+class Line:
     """A row of the run as the page shows it.
 
     differs: from the reference, and why, as `differs.told`; "" if it does not.
     in_reference: whether the reference has it.
     """
 
+    row: Row
     differs: str
     in_reference: bool
 
@@ -118,8 +120,7 @@ def _papers(lines: list[Line], rows: list[Row]) -> list[dict[str, Any]]:
 
 def _counts(lines: list[Line]) -> dict[str, int]:
     """How many of the claims have which verdict."""
-    verdicts = [line.outcome for line in lines if line.row.kind == "claim"]
-    return {name: verdicts.count(name) for name in wording.SYMBOLS if name in verdicts}
+    return wording.counts([line.row for line in lines if line.row.kind == "claim"])
 
 
 def write_batch(folder: RunFolder, rows: pd.DataFrame) -> None:

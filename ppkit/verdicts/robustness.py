@@ -460,9 +460,10 @@ def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row, against: float | 
 
 
 @dataclass(frozen=True)
-class Soft(wording.Shown):
+class Soft:
     """A claim that some setting turns, in words."""
 
+    row: Row
     robustness: Robustness
 
     @property

@@ -2,7 +2,7 @@
 robustness."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from types import SimpleNamespace
 
@@ -362,56 +362,6 @@ def marked(row: Row) -> str:
 def in_short(row: Row) -> str:
     """A row's verdict with its mark, and our number."""
     return f"{marked(row)}: {ours(row)}"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A row as a page shows it: its words, mark and colour."""
-
-    row: Row
-
-    @property
-    def outcome(self) -> str:
-        """What it is counted as."""
-        return outcome(self.row)
-
-    @property
-    def symbol(self) -> str:
-        return SYMBOLS[self.outcome]
-
-    @property
-    def colour(self) -> str:
-        return COLOURS[self.outcome]
-
-    @property
-    def verdict(self) -> str:
-        """Its verdict, with what stands beside it."""
-        return verdict(self.row)
-
-    @property
-    def printed(self) -> str:
-        return printed(self.row)
-
-    @property
-    def ours(self) -> str:
-        return ours(self.row)
-
-    @property
-    def difference(self) -> str:
-        return difference(self.row)
-
-    @property
-    def beside(self) -> list[str]:
-        """What was found on each other source."""
-        return beside(self.row)
-
-    @property
-    def robust(self) -> str:
-        return robust(self.row)
-
-    @property
-    def why(self) -> str:
-        return reason(self.row)
 
 
 # a notebook shows a row by its words, which `rows` does not know
