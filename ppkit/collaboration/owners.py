@@ -51,14 +51,18 @@ class Owner:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of the records, added up by blocks of rows that stay in the cache."""
+        """The moments of the records, computed once.
+
+        The sums X'X, X'y and y'y are added up by blocks of rows that fit into the processor's
+        cache.
+        """
         n, p = self.X.shape
         A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
         for start in range(0, n, _ROWS):
-            X, y = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
-            A += X.T @ X
-            b += y @ X
-            c += float(y @ y)
+            X_block, y_block = self.X[start : start + _ROWS], self.y[start : start + _ROWS]
+            A += X_block.T @ X_block
+            b += y_block @ X_block
+            c += float(y_block @ y_block)
         return Moments(A / n, b / n, c / n)
 
     @cached_property

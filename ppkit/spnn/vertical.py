@@ -92,36 +92,51 @@ def vertical(
     seed: int,
     dtype: torch.dtype = torch.float32,
 ) -> Vertical:
-    """Any data set for k holders: the named columns, in this order, in nearly equal numbers of the
-    file's columns.
+    """Split any data set for k holders: its columns among them, its rows by fractions.
 
-    The codes of one column of the file ("x80 = 1", "x80 = 2") stay together.
-    fractions: as ACCURACY, positive numbers that sum to 1; the rows of "train" give mean and
-    deviation of numeric columns.
-    seed: as in `datasets.train_test` of rows, which cuts off the last key first.
+    names: the columns, in this order. Several that code one column of the file ("x80 = 1",
+    "x80 = 2") must be neighbours, and stay with one holder; holders get nearly equal numbers of the
+    file's columns.
+    fractions: shares of the rows, such as {"train": 0.6, "valid": 0.2, "test": 0.2}: positive, with
+    sum 1; the rows of "train" give mean and deviation of numeric columns.
+    seed: of the choice of rows.  ValueError if the fractions do not sum to 1.
     """
     if abs(sum(fractions.values()) - 1) > 1e-9:
         raise ValueError(f"fractions must sum to 1, got {dict(fractions)}")
     columns = [_column(dataset, name) for name in names]
-    codes = list(Counter(name.split(" = ")[0] for name in names).values())
-    ends = np.cumsum(even_widths(len(codes), holders))
-    widths = [int(part.sum()) for part in np.split(codes, ends[:-1])]
-    first, *others = fractions
-    rows = {first: np.arange(dataset.n_rows)}
-    rest = 1.0
-    for key in reversed(others):
-        part = train_test(
-            subset(dataset, rows[first]), by="rows", test_share=fractions[key] / rest, seed=seed
-        )
-        in_train, in_test = np.asarray(part.train), np.asarray(part.test)
-        rows[key], rows[first] = rows[first][in_test], rows[first][in_train]
-        rest -= fractions[key]
+    widths = _widths(names, holders)
+    rows = _split_rows(dataset, fractions, seed)
     X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
     parts, y = {}, {}
     for key in fractions:
-        parts[key] = [part.contiguous() for part in X[rows[key]].split(widths, dim=1)]
+        parts[key] = [block.contiguous() for block in X[rows[key]].split(widths, dim=1)]
         y[key] = torch.from_numpy(dataset.y[rows[key]].astype(np.int64))
     return Vertical(parts, y, rows, widths, tuple(names), dataset.source)
+
+
+def _widths(names: Sequence[str], holders: int) -> list[int]:
+    """How many of the columns each holder has."""
+    codes_per_column = list(Counter(name.split(" = ")[0] for name in names).values())
+    ends = np.cumsum(even_widths(len(codes_per_column), holders))
+    return [int(codes.sum()) for codes in np.split(codes_per_column, ends[:-1])]
+
+
+def _split_rows(
+    dataset: Dataset, fractions: Mapping[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """The rows of each key, none twice. The last key is cut off first; the first key keeps the
+    rows that remain."""
+    first, *others = fractions
+    remaining = np.arange(dataset.n_rows)
+    remaining_share = 1.0
+    cut_off = {}
+    for key in reversed(others):
+        share = fractions[key] / remaining_share  # of what remains
+        split = train_test(subset(dataset, remaining), by="rows", test_share=share, seed=seed)
+        cut_off[key] = remaining[np.asarray(split.test)]
+        remaining = remaining[np.asarray(split.train)]
+        remaining_share -= fractions[key]
+    return {first: remaining, **cut_off}
 
 
 def above_median(dataset: Dataset) -> Tensor:

@@ -263,7 +263,7 @@ def weighed(id: str, lines: pd.DataFrame, every: list[Choice]) -> Robustness | N
         least=min(values),
         largest=max(values),
         turns=turns or together[:1],
-        owned_by=_owned(decided, names),
+        owned_by=_shares_of_variance(decided, names),
     )
 
 
@@ -310,17 +310,22 @@ def _larger(id: str, lines: pd.DataFrame, every: list[Choice], one: Robustness) 
     return [at.turn(names, named=True) for at in tried if {*at.changed} & {*names}]
 
 
-def _owned(decided: list[Tried], names: list[str]) -> dict[str, float]:
-    """The share of the variation of our number over the settings that each choice explains by
-    itself: the variance between the means of its settings, over the whole variance."""
-    values = pd.Series([one.value for one in decided])
-    whole = float(((values - values.mean()) ** 2).sum())
-    if not whole > 0:
+def _shares_of_variance(trials: list[Tried], choices: list[str]) -> dict[str, float]:
+    """How much of the variance of the measured value each choice explains by itself, from 0 to 1.
+
+    The sum of squares between the means of a choice's options, over the whole sum of squares
+    (eta squared); {} where the value is the same in all trials.
+    """
+    values = pd.Series([trial.value for trial in trials])
+    mean = values.mean()
+    whole = float(((values - mean) ** 2).sum())
+    if not whole > 0:  # also where a value is no number
         return {}
     shares = {}
-    for name in names:
-        means = values.groupby([one.setting[name] for one in decided]).transform("mean")
-        shares[name] = float(((means - values.mean()) ** 2).sum()) / whole
+    for choice in choices:
+        options = [trial.setting[choice] for trial in trials]
+        means = values.groupby(options).transform("mean")  # its option's mean, for each trial
+        shares[choice] = float(((means - mean) ** 2).sum()) / whole
     return shares
 
 

@@ -48,19 +48,22 @@ class Journal:
         return self.path.stat().st_size
 
     def recall(self, at_least: int) -> None:
-        """Read what was sent, to hold what is sent now against it.
+        """Read what was sent before, so that what is sent from now on can be compared with it.
 
-        at_least: the `size` that a checkpoint noted.  Damaged if the file is gone or shorter than
-        that, or has a line that is none.
+        at_least: bytes that the file had when a checkpoint was written (`size`).
+        Damaged if the file is gone, is shorter than that, or has a line of another form.
         """
-        content = self.path.read_bytes() if self.path.exists() else b""
-        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
-        is_whole = self.path.exists() and sum(map(len, lines)) >= at_least
-        if not is_whole or not all(map(_LINE.fullmatch, lines)):
-            raise Damaged("the journal of what was sent is gone or damaged: start without --resume")
+        damaged = "the journal of what was sent is gone or damaged: start without --resume"
+        if not self.path.exists():
+            raise Damaged(damaged)
+        content = self.path.read_bytes()
+        whole_lines = content[: content.rfind(b"\n") + 1]  # a line that a kill cut off was not sent
+        lines = whole_lines.splitlines(keepends=True)
+        if len(whole_lines) < at_least or not all(map(_LINE.fullmatch, lines)):
+            raise Damaged(damaged)
         for line in lines:
-            step, receiver, times, name, sent = line.decode()[:-1].split("\t")
-            self._known[int(step), receiver, int(times), name] = sent
+            step, receiver, before, name, digest = line.decode()[:-1].split("\t")
+            self._known[int(step), receiver, int(before), name] = digest
 
     def begin(self) -> None:
         """From now on write into the file.  OSError where the disk is full."""

@@ -167,28 +167,30 @@ class Listener:
 
     @contextmanager
     def _guarded(self, context: grpc.ServicerContext, what: str) -> Iterator[None]:
-        """End the call with a status, and log it, when it cannot be taken: refused, or because
-        something failed in here.
+        """Run the body of one call. If it raises, the refusal is logged and the call is aborted
+        with its status.
 
-        Every one of these statuses is final for who sent it, but UNAVAILABLE: what failed once
-        would fail again.
+        A sender tries again on UNAVAILABLE only: whatever else failed once would fail again.
         """
         try:
             yield
-            return
         except grpc.RpcError:
-            raise
-        except Refused as error:
-            refusal = error
-        except Malformed as error:
-            refusal = Refused(_Code.INVALID_ARGUMENT, str(error))
-        except Exception as error:  # its text may hold values
-            why = f"{self.me} could not take this {what} ({type(error).__name__})"
-            refusal = Refused(_Code.ABORTED, why)
-        if context.is_active():  # the beginning of a message that a cut left is nobody's fault
-            role = certificates.peer(context)
-            self._log({"event": "refused", "at": time.time(), "from": role, "why": refusal.why})
-        context.abort(refusal.code, refusal.why)
+            raise  # of gRPC itself: the call has its status already
+        except Exception as error:
+            refusal = self._refusal_of(error, what)
+            if context.is_active():  # else the connection was cut, and half a message is no fault
+                role = certificates.peer(context)
+                self._log({"event": "refused", "at": time.time(), "from": role, "why": refusal.why})
+            context.abort(refusal.code, refusal.why)
+
+    def _refusal_of(self, error: Exception, what: str) -> Refused:
+        """The status and the sentence with which a call ends after an error."""
+        if isinstance(error, Refused):
+            return error
+        if isinstance(error, Malformed):
+            return Refused(_Code.INVALID_ARGUMENT, str(error))
+        kind = type(error).__name__  # and not its text, which may hold values
+        return Refused(_Code.ABORTED, f"{self.me} could not take this {what} ({kind})")
 
     def _keep(self, content: bytes) -> None:
         """Into the record, if there is one."""

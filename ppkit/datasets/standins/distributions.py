@@ -13,16 +13,16 @@ def draw_mixture(parameters: Arrays, n: int, rng: Generator) -> np.ndarray:
     """n draws from the mixture, component after component.
 
     parameters: weights (K,), means (K, D), factors (K, D, D), lower Cholesky factors of the
-    covariances.  n: >= 0.  Returns (D, n) float64, an axis in each row.
+    covariances.  n: >= 0.  Returns (D, n) float64: a draw is a column.
     """
     weights, means, factors = (parameters[key] for key in ("weights", "means", "factors"))
     counts = rng.multinomial(n, weights / weights.sum())
-    drawn = rng.standard_normal((means.shape[1], n))
+    draws = rng.standard_normal((means.shape[1], n))
     ends = np.cumsum(counts)
-    for mean, factor, end, count in zip(means, factors, ends, counts, strict=True):
-        own = drawn[:, end - count : end]
-        own[:] = factor @ own + mean[:, None]
-    return drawn
+    starts = ends - counts
+    for mean, factor, start, end in zip(means, factors, starts, ends, strict=True):
+        draws[:, start:end] = factor @ draws[:, start:end] + mean[:, None]
+    return draws
 
 
 def mixture_cdfs(parameters: Arrays) -> list[Table]:
