@@ -25,9 +25,9 @@ import torch
 
 import notebooks
 from ppkit import documents
+from ppkit.atomic_writing import write_whole
 from ppkit.project import root
 from ppkit.runs import catalogue, environment
-from ppkit.writing import write_whole
 
 
 def machine() -> dict[str, str | int]:

@@ -14,7 +14,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import optimize, stats
 from scipy.special import gammaln, log_expit, log_ndtr, logsumexp
 
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 ROUNDING = 1e-11  # of an exact chance, relative: an attained value never lies above the truth

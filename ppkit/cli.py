@@ -320,7 +320,7 @@ def data_fetch(
     """Download the public files, and say how a person gets those behind a login (exit code 1 while
     they are not here)."""
     from ppkit.datasets import fetching
-    from ppkit.refusals import one_of
+    from ppkit.validation import one_of
 
     for name in names or []:
         one_of(fetching.NAMES, name=name)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ppkit import measured, project
+from ppkit.atomic_writing import write_whole
 from ppkit.verdicts import pages
 from ppkit.verdicts import rows as verdict_rows
 from ppkit.verdicts.rows import Row
-from ppkit.writing import write_whole
 
 
 def bars(bench: dict) -> str:

@@ -12,7 +12,7 @@ from torch import nn
 
 from ppkit import gradients
 from ppkit.accounting.gaussian import check_batch_size
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 
 class DPOptimizer:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import expit
 
-from ppkit.refusals import binary, finite, must_be, one_of
+from ppkit.validation import binary, finite, must_be, one_of
 
 SCORES = ("auc", "average_precision", "accuracy", "log_loss", "log of log_loss")
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ppkit.datasets import Dataset
-from ppkit.refusals import finite, must_be, one_of
+from ppkit.validation import finite, must_be, one_of
 
 TEST_SHARE = 0.2
 

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 _ROWS = 64  # rows of `a` that a block keeps in cache while all outputs pass over them
 

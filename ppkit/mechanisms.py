@@ -9,7 +9,7 @@ The guarantees hold for real numbers; floating-point noise is not hardened.
 
 import numpy as np
 
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 
 def laplace(values, *, scale: float, rng: np.random.Generator) -> np.ndarray:

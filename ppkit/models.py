@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 
 class PiecewiseSigmoid(nn.Module):

@@ -3,7 +3,7 @@
 import os
 from typing import Literal, get_args
 
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 Asked = Literal["auto", "real", "standin"]  # SOURCE of a notebook, and of `datasets.load`
 Kind = Literal["real", "stand-in", "simulated"]  # of the rows of a Dataset

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from ppkit.lifeline import THREAD_COUNTS, die_with_parent
+from ppkit.process_tree import THREAD_COUNTS, die_with_parent
 from spnn_system.config import NOT_HOLDERS, Config, load
 
 

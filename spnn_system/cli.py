@@ -144,7 +144,7 @@ def predict(config: ConfigFile) -> None:
 
 
 def _launch(config: Path, resume: bool, fresh: bool, predict: bool) -> None:
-    from ppkit.lifeline import terminated_like_interrupted
+    from ppkit.process_tree import terminated_like_interrupted
     from spnn_system import launch
     from spnn_system.run.reports import say
 

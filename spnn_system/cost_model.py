@@ -21,13 +21,13 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 import torch
 
-from ppkit.refusals import must_be, one_of
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, DEALER, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
 from ppkit.spnn.paillier_keys import SECURE_BITS, generate_keys
 from ppkit.spnn.rivals import PiecewiseNet, even_widths
 from ppkit.spnn.secureml import SecureML
+from ppkit.validation import must_be, one_of
 
 PARTS = ("once", "offline", "online")
 # what a step sends beside the forward pass of the first layer

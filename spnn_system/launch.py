@@ -18,8 +18,8 @@ import pandas as pd
 import psutil
 from tqdm import tqdm
 
-from ppkit.lifeline import end
-from ppkit.writing import whole
+from ppkit.atomic_writing import whole
+from ppkit.process_tree import end
 from spnn_system import data, preflight
 from spnn_system.config import Config, load
 from spnn_system.run.reports import measured, named

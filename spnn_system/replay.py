@@ -15,7 +15,7 @@ from time import perf_counter
 
 import pandas as pd
 
-from ppkit.lifeline import VanishingFolder
+from ppkit.process_tree import VanishingFolder
 from spnn_system.cost_model import online_seconds, part
 from spnn_system.transport import certificates
 from spnn_system.transport.addresses import free_addresses

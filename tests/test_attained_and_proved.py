@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from ppkit import accounting, audit, show
-from ppkit.refusals import not_above
+from ppkit.validation import not_above
 from ppkit.verdicts.ledger import FORMULA, Ledger
 
 

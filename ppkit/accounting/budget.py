@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 NEIGHBOURING = ("add_remove", "replace_one")
 MOST = 10**9  # rounds, rows, uploads, parameters

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 
 def kov_epsilon(epsilon: float, k: int, delta: float) -> float:

@@ -46,7 +46,7 @@ from scipy.special import log_ndtr, ndtr
 from ppkit.accounting import privacy_loss
 from ppkit.accounting.budget import LEAST_RATE, Budget, smallest
 from ppkit.accounting.renyi import sampled_epsilon, sampled_log_moments
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 NOISE = (1e-3, 1e9)  # what is priced: noise multipliers
 LEAST_DELTA = 1e-100

@@ -9,7 +9,7 @@ from scipy import fft
 from scipy.special import ndtr, ndtri
 
 from ppkit.accounting.gaussian import check_budget, get_epsilon_epochs
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 
 def get_epsilon_random_allocation(

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ppkit.accounting.budget import LEAST_RATE, NEIGHBOURING, counts
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 Curve = Callable[[np.ndarray], np.ndarray]
 ORDERS = np.r_[1:65, 68:129:4, 144:257:16, 288:513:32, 576:1025:64]

@@ -30,7 +30,7 @@ from ppkit.accounting.renyi import (
     sampled_epsilon,
     sampled_log_moments,
 )
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 MECHANISMS = ("gumbel", "laplace", "laplace_signed_values")
 EPSILONS = (1e-9, 1e6)  # of one selection: what is priced, and where the inverse looks

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from ppkit.refusals import binary, finite
+from ppkit.validation import binary, finite
 
 
 def matrix(name: str, values: ArrayLike | torch.Tensor) -> np.ndarray:

@@ -18,7 +18,7 @@ from scipy.linalg import solve_continuous_are, solve_continuous_lyapunov
 from sklearn.utils.extmath import randomized_svd
 
 from ppkit.attacks.arrays import matrices, matrix
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 # standard deviation of what truncation to 16 fractional bits takes from a value
 ROUNDED_16 = 2**-16 / 12**0.5

@@ -11,7 +11,7 @@ import math
 import torch
 from scipy.optimize import minimize_scalar
 
-from ppkit.refusals import binary, must_be
+from ppkit.validation import binary, must_be
 
 
 def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torch.Tensor:

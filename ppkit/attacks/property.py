@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.models import classification_loss, mlp
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 ATTACKERS = ("logistic", "mlp")
 THREATS = {

@@ -14,7 +14,7 @@ from torch import nn
 
 from ppkit import accounting, mechanisms
 from ppkit.models import classification_loss, mlp
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 
 class NoisyHidden(nn.Module):

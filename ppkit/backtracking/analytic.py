@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit.models import classification_loss
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding

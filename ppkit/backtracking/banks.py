@@ -27,7 +27,7 @@ from torch import nn
 from ppkit import evaluation
 from ppkit.federated import average
 from ppkit.models import classification_loss, mlp
-from ppkit.refusals import binary, finite, must_be, one_of
+from ppkit.validation import binary, finite, must_be, one_of
 
 PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
 BY_ROWS = (20, 15, 5)  # what "based on the amount of data" gives: .5, .375, .125

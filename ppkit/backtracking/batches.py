@@ -23,7 +23,7 @@ from torch import nn
 from ppkit import gradients as bounded
 from ppkit.backtracking.analytic import first_layer, flat, training_layer
 from ppkit.models import classification_loss
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 _BLOCK = 1024  # candidates that go through the model at a time
 _MOST_MIXED = 400  # ways in which copies of a row may have different labels that are tried

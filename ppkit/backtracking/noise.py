@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 _LEAST = 1e-300  # standard deviation
 

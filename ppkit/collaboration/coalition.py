@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from ppkit.collaboration.forecast import spread
 from ppkit.collaboration.owners import records_and_budgets
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 # values closer than this are equal: of them the coalition with the most records is taken
 _TIE = 1e-12

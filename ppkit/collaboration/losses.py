@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from ppkit.collaboration.hits import Lines
 from ppkit.collaboration.owners import Bounds, Owner, pooled_moments
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 
 @dataclass(frozen=True, slots=True)

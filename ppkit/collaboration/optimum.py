@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from ppkit.collaboration.losses import Loss
 from ppkit.collaboration.owners import Bounds, Owner, check_bounds, pooled_moments
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 _REL_GAP = 1e-8
 _ROUNDING = 1e-14  # of f(0): below it no gap means anything

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ppkit.collaboration.owners import Bounds, clip_records
 from ppkit.datasets import Dataset
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 BOX = {"none": (3.0, 31.0), "constant": (13.0, 31.0), "public": (3.0, 20.0)}  # of theta and y
 LEVELS = tuple(BOX)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize
 
 from ppkit.accounting import FINE_ORDERS, curve_epsilon, laplace_curve, to_epsilon
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from scipy.stats import laplace
 
 from ppkit.collaboration.forecast import spread
 from ppkit.collaboration.owners import records_and_budgets
-from ppkit.refusals import finite, must_be
+from ppkit.validation import finite, must_be
 
 
 def noise_energy(

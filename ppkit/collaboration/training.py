@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from ppkit.collaboration.losses import Loss, Queries, queries
 from ppkit.collaboration.owners import Bounds, Owner, check_bounds
 from ppkit.collaboration.privacy import Privacy
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

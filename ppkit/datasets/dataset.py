@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ppkit.refusals import must_be, one_of
 from ppkit.sources import Kind
+from ppkit.validation import must_be, one_of
 
 PER_ROW = ("account", "time", "category")  # what may stand beside X and y, one entry a row
 WAYS = ("rows", "account")

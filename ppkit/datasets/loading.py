@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from ppkit.refusals import must_be, one_of
 from ppkit.sources import Kind, decided
+from ppkit.validation import must_be, one_of
 
 from . import creditcard, distress, lending, standins
 from .checks import Checked

@@ -10,7 +10,7 @@ import numpy as np
 
 from ppkit.accounting import amplified
 from ppkit.audit import magnitudes_of
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 # Table I, budgets as printed
 TABLE_1 = tuple(

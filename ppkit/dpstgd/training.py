@@ -16,7 +16,7 @@ from torch import nn
 from ppkit.dpstgd.uploads import Upload
 from ppkit.evaluation import auc
 from ppkit.models import mlp, n_parameters
-from ppkit.refusals import binary, finite, must_be
+from ppkit.validation import binary, finite, must_be
 
 ARM = ("upload", "lr", "start")  # what an arm has of its own
 

@@ -16,7 +16,7 @@ from ppkit import gradients
 from ppkit.dpstgd.formulas import dense_bits, upload_bits
 from ppkit.mechanisms import SELECTIONS
 from ppkit.models import n_parameters
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 
 class Upload(Protocol):

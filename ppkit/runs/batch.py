@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from ppkit.atomic_writing import remove, write_whole
 from ppkit.runs import Refused, catalogue, cut, index, jobs, pages, run_folder
 from ppkit.runs.run_folder import RunFolder, Task
 from ppkit.runs.worker import DONE, RUNNING
-from ppkit.writing import remove, write_whole
 
 POINTS_AT_MOST = 10_000  # their names have four digits
 WHOLE_NUMBERS = re.compile(r"\s*(-?\d{1,18})\s*\.\.\s*(-?\d{1,18})\s*")

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from ppkit import project
-from ppkit.lifeline import THREAD_COUNTS
+from ppkit.process_tree import THREAD_COUNTS
 
 PACKAGES = (
     "ppkit",

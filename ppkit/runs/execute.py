@@ -18,11 +18,11 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbconvert.filters import strip_ansi
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
-from ppkit.lifeline import die_with_parent
+from ppkit.atomic_writing import write_whole
+from ppkit.process_tree import die_with_parent
 from ppkit.runs import ANSWER_SECONDS, Refused, catalogue
 from ppkit.runs.environment import for_kernel
 from ppkit.runs.pages import WIDGET_VIEW
-from ppkit.writing import write_whole
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

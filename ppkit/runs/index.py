@@ -14,13 +14,13 @@ import jinja2
 import pandas as pd
 
 from ppkit import project
+from ppkit.atomic_writing import write_whole
 from ppkit.runs import cut, differs, run_folder
 from ppkit.runs.rows import REFERENCE, beside_reference
 from ppkit.runs.run_folder import RunFolder
 from ppkit.runs.worker import DONE
 from ppkit.verdicts import ledger, rules, statements, wording
 from ppkit.verdicts.rows import Result, Row
-from ppkit.writing import write_whole
 
 PAGES = jinja2.Environment(
     loader=jinja2.PackageLoader("ppkit.runs"), autoescape=True, trim_blocks=True, lstrip_blocks=True

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
-from ppkit.lifeline import terminated_like_interrupted
+from ppkit.process_tree import terminated_like_interrupted
 from ppkit.runs import catalogue, environment, run_folder
 from ppkit.runs.worker import DONE, RUNNING
 

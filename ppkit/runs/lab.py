@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from ppkit import project
+from ppkit.atomic_writing import write_whole
 from ppkit.runs import Refused, catalogue
-from ppkit.writing import write_whole
 
 FOLDER = "work"
 # What Lab hides as it comes, and the tracked lessons, which nobody should edit by mistake.

@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ppkit.writing import whole, write_whole
+from ppkit.atomic_writing import whole, write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from ppkit import project
+from ppkit.atomic_writing import PART, remove, whole, write_whole
 from ppkit.runs import Refused, catalogue, environment, pages, reason
 from ppkit.runs.worker import DONE, RUNNING
 from ppkit.verdicts import ledger, rows
 from ppkit.verdicts.rows import Row
-from ppkit.writing import PART, remove, whole, write_whole
 
 FINISHED, WITH_FAILURES, INTERRUPTED = "finished", "with failures", "interrupted"
 PARTS = ("notebooks", "html", "figures", "claims", ".cache")

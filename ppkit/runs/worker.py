@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ppkit import lifeline
+from ppkit import process_tree
+from ppkit.atomic_writing import write_whole
 from ppkit.runs import ANSWER_SECONDS, environment, reason
-from ppkit.writing import write_whole
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 LINES_KEPT = 12
@@ -37,9 +37,9 @@ MEASURED_SHARE = 0.01  # at most this share of one core
 def main(spec_file: str) -> None:
     """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an
     answer, not an error."""
-    lifeline.adopt_orphans()
+    process_tree.adopt_orphans()
     threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
-    os.environ[lifeline.MARK] = spec_file
+    os.environ[process_tree.MARK] = spec_file
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints must not mix with the events
 
@@ -47,13 +47,13 @@ def main(spec_file: str) -> None:
         print(json.dumps(event, allow_nan=False), file=events, flush=True)
 
     outcome = run(json.loads(Path(spec_file).read_text("utf-8")), say)
-    lifeline.end_marked(spec_file)
+    process_tree.end_marked(spec_file)
     say({"done": outcome})
 
 
 def _end_with_parent(spec_file: str) -> None:
     os.read(0, 1)  # nothing is ever written there
-    lifeline.end_marked(spec_file)
+    process_tree.end_marked(spec_file)
     os._exit(1)
 
 
@@ -181,7 +181,7 @@ class Children(AbstractContextManager):
 
     def __exit__(self, *_) -> None:
         for child in self.running.values():
-            lifeline.end_marked(str(child.spec))
+            process_tree.end_marked(str(child.spec))
             child.process.kill()
             child.process.wait()
         self.running.clear()
@@ -195,7 +195,7 @@ class Children(AbstractContextManager):
 
         What a killed worker on the same file has left running ends first.
         """
-        lifeline.end_marked(str(spec))
+        process_tree.end_marked(str(spec))
         told = json.loads(spec.read_text("utf-8"))
         variables = environment.for_kernel(
             spec.parent,
@@ -227,7 +227,7 @@ class Children(AbstractContextManager):
             self._measure()
             for child in self.running.values():
                 if child.is_late:
-                    lifeline.end_marked(str(child.spec))  # again and again: more may begin
+                    process_tree.end_marked(str(child.spec))  # again and again: more may begin
             try:
                 name, event = self._events.get(timeout=0.2)  # a short wait, so that Ctrl-C is heard
             except queue.Empty:
@@ -257,7 +257,7 @@ class Children(AbstractContextManager):
                 if "cell" in last:
                     self._events.put((name, last))
         if "done" not in last:
-            lifeline.end_marked(str(spec))
+            process_tree.end_marked(str(spec))
             error = f"its process ended with code {process.returncode} before the notebook did"
             errors = spec.with_name("stderr.txt").read_text("utf-8", errors="replace")
             end = {"traceback": errors.splitlines()[-LINES_KEPT:]}

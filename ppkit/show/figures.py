@@ -9,10 +9,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ppkit.atomic_writing import write_whole
 from ppkit.show import fingerprint
 from ppkit.show.numbers import sources
 from ppkit.verdicts import wording
-from ppkit.writing import write_whole
 
 # A name means one thing in every notebook and has a colour of its own (Okabe and Ito's, and four
 # more), told apart also by colour-blind readers. Numbers in order are shades of viridis instead.

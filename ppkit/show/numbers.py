@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ppkit.refusals import must_be, not_above
+from ppkit.validation import must_be, not_above
 
 pd.set_option(
     "display.max_colwidth",

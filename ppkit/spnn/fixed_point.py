@@ -4,7 +4,7 @@ that rounding leaves."""
 import torch
 from torch import Tensor
 
-from ppkit.refusals import finite
+from ppkit.validation import finite
 
 FRACTIONAL_BITS = 16  # l_F of the paper
 

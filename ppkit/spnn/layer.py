@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ppkit.models import activations, mlp
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 from .messages import DEALER, SERVER, Transcript, holder_names
 from .paillier_keys import SECURE_BITS, PrivateKey

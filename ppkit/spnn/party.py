@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ppkit.refusals import finite
+from ppkit.validation import finite
 
 from .fixed_point import FRACTIONAL_BITS
 from .messages import SERVER, Payload, Program, Receive, Send, nothing, tensor_from

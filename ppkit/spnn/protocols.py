@@ -3,7 +3,7 @@ interface; whole, or by parties."""
 
 from collections.abc import Sequence
 
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 from .dealerless import Dealerless
 from .encrypted import Encrypted

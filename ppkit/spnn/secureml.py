@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ppkit.refusals import must_be, one_of
+from ppkit.validation import must_be, one_of
 
 from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
 from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ppkit.refusals import must_be
+from ppkit.validation import must_be
 
 from . import ring
 from .dealer import NAMES, Shares, Triple

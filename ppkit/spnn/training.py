@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ppkit import evaluation
 from ppkit.models import classification_loss
-from ppkit.refusals import finite, must_be, one_of
+from ppkit.validation import finite, must_be, one_of
 
 from .randomness import Stream
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ppkit.datasets import Dataset, standardise, train_test
 from ppkit.datasets.dataset import subset
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 
 from .rivals import even_widths
 

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import pandas as pd
 
 from ppkit import project
-from ppkit.refusals import not_above
+from ppkit.validation import not_above
 from ppkit.verdicts import rows, rules, wording
 from ppkit.verdicts.rows import Result, Row, Sighting
 from ppkit.verdicts.statements import Claim, Statement, claims, every_claim

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import fastjsonschema
 
+from ppkit.atomic_writing import write_whole
 from ppkit.verdicts import rules
 from ppkit.verdicts.statements import Statement
-from ppkit.writing import write_whole
 
 SCHEMA = 1  # of the files that hold rows; raised when a field changes its meaning
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
-from ppkit.writing import write_whole
+from ppkit.atomic_writing import write_whole
 from spnn_system.config import Config
 from spnn_system.roles.roster import Roster
 from spnn_system.run.reports import ORDER, REPORT, VALUES_AT_START, WHY_STOPPED, named, say

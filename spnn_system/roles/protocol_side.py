@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
+from ppkit.atomic_writing import read_secret
 from ppkit.spnn import protocols
 from ppkit.spnn.messages import Transcript
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, generate_keys
 from ppkit.spnn.party import DealerParty, Holder, Server, Setup
 from ppkit.spnn.randomness import Stream
-from ppkit.writing import read_secret
 from spnn_system.config import Config
 from spnn_system.run.checkpoints import write_secret
 

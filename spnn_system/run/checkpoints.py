@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ppkit.writing import read_secret, write_whole
+from ppkit.atomic_writing import read_secret, write_whole
 from spnn_system.run.reports import say
 
 _MAGIC = b"ppkit checkpoint 1\n"

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from ppkit.writing import read_secret, write_whole
+from ppkit.atomic_writing import read_secret, write_whole
 
 FILES = ("ca.pem", "certificate.pem", "key.pem")
 REQUEST = "request.pem"

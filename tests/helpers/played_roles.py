@@ -9,7 +9,7 @@ from waiting import FAR
 PLAYER = """
 import json, os, signal, sys, time
 from pathlib import Path
-from ppkit.lifeline import die_with_parent
+from ppkit.process_tree import die_with_parent
 words = sys.argv[1:]
 die_with_parent(int(words[words.index("--parent") + 1]))
 role, path = words[0], Path(words[1])

@@ -223,7 +223,7 @@ def clocks(log: Path) -> None:
 
 def become(log: str) -> None:
     """In the new process: die with the nursery, own session, output to the log."""
-    from ppkit.lifeline import die_with_parent
+    from ppkit.process_tree import die_with_parent
 
     die_with_parent()
     os.setsid()

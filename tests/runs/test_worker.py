@@ -18,7 +18,7 @@ import psutil
 import pytest
 from waiting import FAR, until
 
-from ppkit import lifeline
+from ppkit import process_tree
 from ppkit.runs import environment, jobs, run, run_folder, worker
 from ppkit.runs.worker import Children
 
@@ -135,7 +135,7 @@ def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(t
     told = {"notebook": str(tmp_path / "a.ipynb"), "folder": str(tmp_path), "name": "a"}
     spec.write_text(json.dumps(told | {"source": None, "threads": 1, "limit": None}))
     mine, other = (
-        subprocess.Popen(["sleep", "99999"], env={**os.environ, lifeline.MARK: mark})
+        subprocess.Popen(["sleep", "99999"], env={**os.environ, process_tree.MARK: mark})
         for mark in (str(spec), "another")
     )
     try:

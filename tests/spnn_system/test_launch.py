@@ -20,7 +20,7 @@ from network_runs import made, small_rows
 from played_roles import FOREVER, METRICS, line, log_of, play, started, typed
 from waiting import FAR, until
 
-from ppkit import lifeline
+from ppkit import process_tree
 from spnn_system import config, launch
 
 pytestmark = pytest.mark.processes
@@ -272,7 +272,7 @@ def test_who_does_not_end_in_time_is_ended_even_if_deaf(path, monkeypatch):
     monkeypatch.setattr(
         launch, "time", Clock(lambda: ended(path, "B", "server") and log_of(path, "A"))
     )
-    monkeypatch.setattr(lifeline, "PATIENCE", 0.4)
+    monkeypatch.setattr(process_tree, "PATIENCE", 0.4)
     play(
         path,
         A=[["deaf"], ["say", "deaf now"], *FOREVER],
@@ -314,9 +314,9 @@ def test_the_roles_hear_the_name_that_was_typed(path, monkeypatch):
 def driver(path: Path) -> list[str]:
     """`ppkit spnn run` with the stand-ins for the roles."""
     code = (
-        "import sys\nfrom ppkit import cli, lifeline\nfrom spnn_system import launch\n"
+        "import sys\nfrom ppkit import cli, process_tree\nfrom spnn_system import launch\n"
         # as in the tests above: of the roles of this run the server is deaf
-        "lifeline.PATIENCE = 0.4\n"
+        "process_tree.PATIENCE = 0.4\n"
         f"launch.ROLE = [sys.executable, {str(path.parents[1] / 'player.py')!r}]\n"
         f"sys.argv = ['ppkit', 'spnn', 'run', {str(path)!r}]\ncli.main()"
     )
@@ -362,7 +362,7 @@ def test_the_roles_end_with_the_launcher_however_it_ends(path, number, code):
 
 def test_a_child_whose_parent_has_ended_already_ends_too():
     code = (
-        "import os\nfrom ppkit.lifeline import "
+        "import os\nfrom ppkit.process_tree import "
         "die_with_parent\ndie_with_parent(os.getppid())\nprint('alive')\n"
         "die_with_parent(1)\nprint('still alive')"
     )

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from ppkit.refusals import one_of
+from ppkit.validation import one_of
 from tools.standins import fitting
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ppkit import project
+from ppkit.atomic_writing import write_whole
 from ppkit.datasets.files import Found, read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER
 from ppkit.datasets.standins.distributions import Arrays
-from ppkit.writing import write_whole
 
 from . import creditcard, distress, fidelity, lending
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ppkit.refusals import ACCEPTED, binary, finite, must_be, one_of
+from ppkit.validation import ACCEPTED, binary, finite, must_be, one_of
 
 FITS = {
     "> 0": (1e-300, math.inf),

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ppkit.writing import whole, write_whole
+from ppkit.atomic_writing import whole, write_whole
 
 
 def test_text_and_bytes_take_the_name_and_leave_nothing_beside_it(tmp_path):

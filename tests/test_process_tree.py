@@ -15,14 +15,14 @@ import pytest
 from waiting import FAR, until
 
 from ppkit import project
-from ppkit.lifeline import VanishingFolder
+from ppkit.process_tree import VanishingFolder
 
 pytestmark = pytest.mark.processes
 
 MAKE = """
 import os, subprocess, sys, time
 from pathlib import Path
-from ppkit.lifeline import VanishingFolder
+from ppkit.process_tree import VanishingFolder
 folder = VanishingFolder("ppkit-test-")
 Path(folder.name, "deep").mkdir()
 Path(folder.name, "deep", "secret.key").write_text("secret")
@@ -37,7 +37,7 @@ WRITER = '''
 subprocess.Popen([sys.executable, "-c", """
 import itertools, os, signal, sys
 from pathlib import Path
-from ppkit.lifeline import die_with_parent
+from ppkit.process_tree import die_with_parent
 die_with_parent(int(sys.argv[2]))                               # which may have ended before
 for number in itertools.count():                                # it writes until the last moment
     Path(sys.argv[1], "deep", str(number % 50)).write_text("row")
