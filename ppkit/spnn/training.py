@@ -222,10 +222,16 @@ def train(
     y = torch.as_tensor(y)
     if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
-    _check(net, parts, y)
+    _check_rows(parts, y)
     if test is not None:
         test = test[0], torch.as_tensor(test[1])
-        _check(net, *test)
+        _check_rows(*test)
+    net.eval()
+    first_row = [part[:1] for part in parts]
+    n_classes = max(2, net.logits(first_row).shape[1])  # once: a defence may draw noise in it
+    _check_labels(y, n_classes)
+    if test is not None:
+        _check_labels(test[1], n_classes)
     net.prepare(parts)
     n_steps = math.ceil(len(y) / schedule.batch)
     looks: list[Look] = []
@@ -252,14 +258,16 @@ def train(
     return Record(pd.DataFrame(lines), looks, logits)
 
 
-def _check(net: Net, parts: Sequence[Tensor], y: Tensor) -> None:
-    """ValueError for rows, labels or features that a training cannot take."""
+def _check_rows(parts: Sequence[Tensor], y: Tensor) -> None:
+    """ValueError for features that a training cannot take."""
     n_rows = [len(part) for part in parts]
     if set(n_rows) != {len(y)}:
         raise ValueError(f"parts and y must have the same rows, got {n_rows} for {len(y)} labels")
     finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
-    net.eval()
-    n_classes = max(2, net.logits([part[:1] for part in parts]).shape[1])
+
+
+def _check_labels(y: Tensor, n_classes: int) -> None:
+    """ValueError for labels that a training cannot take."""
     wrong = ~torch.isfinite(y) if y.is_floating_point() else (y < 0) | (y >= n_classes)
     if wrong.any():
         raise ValueError(
