@@ -631,3 +631,20 @@ def test_a_whole_training_by_protocol_drifts_at_most_three_times_as_far_as_one_o
     ours = drift(run(SPNN([14, 14], (8, 8), protocol=protocol, rng=rng(3), dtype=torch.float64), X))
     assert plain[0][-1] < 0.8 * plain[0][0]  # it learns
     assert all(0 < mine <= 3 * bar for mine, bar in zip(ours, allowed)), (ours, allowed)
+
+
+def test_a_net_is_asked_for_its_classes_once_whatever_is_measured():
+    """A defence may draw noise in each call, so that one call more would move all that follow."""
+    asked = []
+
+    class Counted(NN):
+        def logits(self, parts):
+            asked.append(len(parts[0]))
+            return super().logits(parts)
+
+    generator = torch.Generator().manual_seed(0)
+    X, y = torch.randn(6, 3, generator=generator), torch.tensor([0, 1, 0, 1, 0, 1])
+    net = Counted([3], (2,), rng=generator, dtype=X.dtype)
+    steps = torch.optim.SGD(net.parameters(), lr=0.1)
+    train(net, [X], y, Schedule(1, 6), optimiser=steps, test=([X[:4]], y[:4]))
+    assert asked.count(1) == 1
