@@ -85,16 +85,15 @@ class Fields:
 
     def unpack(self, plaintexts: list[int]) -> list[list[int]]:
         """The rows again; ValueError for what is no row of this width."""
-        parts = [gmpy2.unpack(mpz(m), self.field_bits) for m in plaintexts]
-        rows = []
-        for first in range(0, len(parts), self.n_plaintexts):
-            row: list[int] = []
-            for part in parts[first : first + self.n_plaintexts]:
-                size = min(self.per_plaintext, self.width - len(row))
-                if len(part) > size:
-                    raise ValueError(f"a plaintext holds more than {size} numbers")
-                row += [int(f) for f in part] + [0] * (size - len(part))
-            rows.append(row)
+        rows: list[list[int]] = []
+        for number, plaintext in enumerate(plaintexts):
+            if number % self.n_plaintexts == 0:
+                rows.append([])
+            size = min(self.per_plaintext, self.width - len(rows[-1]))
+            part = [int(m) for m in gmpy2.unpack(mpz(plaintext), self.field_bits)]
+            if len(part) > size:
+                raise ValueError(f"a plaintext holds more than {size} numbers")
+            rows[-1] += part + [0] * (size - len(part))
         return rows
 
 

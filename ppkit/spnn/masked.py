@@ -15,6 +15,7 @@ from .fixed_point import FRACTIONAL_BITS
 from .messages import SERVER, Receive, Send, seed_from
 from .party import WORD_BITS, Holder, Server, check_room
 from .randomness import Seekable, Stream
+from .ring import total
 from .simulator import Simulator
 
 NAME = "masked X theta"
@@ -60,12 +61,13 @@ class PairMasks(Seekable):
         this shape (n, width), which lies column by column as products do."""
         self._position += 1
         n, width = shape
-        mask = torch.zeros((width, n), dtype=torch.int32).T
+        parts = []
         for other, seed in self._seeds.items():
             step = seed.derive("mask", self.position, 0, remember=False)
             words = step.words((n * width + 1) // 2).view(torch.int32)  # two come out of one of 64
-            mask.add_(words.as_strided(shape, (1, n)), alpha=1 if other > self._me else -1)
-        return mask
+            part = words.as_strided(shape, (1, n))
+            parts.append(part if other > self._me else part.neg_())
+        return total(parts)
 
 
 class _MaskedHolder(Holder):

@@ -37,7 +37,8 @@ def row_numbers(rows: Rows, n_rows: int) -> Tensor:
     """
     numbers = torch.arange(n_rows)[rows] if isinstance(rows, slice) else torch.as_tensor(rows)
     are_numbers = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype == torch.int64
-    if not are_numbers or numbers.min() < 0 or numbers.max() >= n_rows:
+    low, high = numbers.aminmax() if are_numbers else (-1, -1)
+    if low < 0 or high >= n_rows:
         raise ValueError(f"rows must be 0 to {n_rows - 1}, at least one, got {numbers}")
     return numbers
 
@@ -254,7 +255,8 @@ def check_room(name: str, part: Tensor, bits: int, *, n_terms: int) -> None:
     ValueError that names the holder, the size (of h1, in units of 1) and the range.
     """
     room = 2.0 ** (bits - 1) / n_terms - 1
-    largest = float(part.abs().max())
+    low, high = part.T.aminmax()  # products lie column by column
+    largest = max(-float(low), float(high))
     if not largest <= room:  # a NaN fits nowhere
         unit = 2.0**-FRACTIONAL_BITS
         raise ValueError(

@@ -139,9 +139,12 @@ class PublishedHolder(SharingHolder):
     def _side_by_side(self, name: str, own: Tensor, *, dim: int) -> Opening:
         """All holders' shares of this name, its own among them."""
         parts, shape = [], list(own.shape)
-        for holder, shape[dim] in zip(self.names, self.columns):
-            is_own = holder == self.name
-            parts.append(own if is_own else (yield from self.receive(holder, name, tuple(shape))))
+        for holder, columns in zip(self.names, self.columns):
+            part = own
+            if holder != self.name:
+                shape[dim] = columns
+                part = yield from self.receive(holder, name, tuple(shape))
+            parts.append(part)
         return torch.cat(parts, dim=dim)
 
     def _dealt(self, name: str, shapes: Sequence[tuple[int, ...]]) -> Program:
@@ -158,22 +161,21 @@ class PublishedHolder(SharingHolder):
         in one round.
         """
         shapes = [tuple(X.shape), tuple(T.shape), (len(X), self.width)]
-        triples, masked = {}, {}
-        for pair in permutations(self.names, 2):
-            if self.name in pair:
-                triples[pair] = yield from self._dealt(triple_for(*pair), shapes)
-        for (i, j), (U, V, _) in triples.items():
-            is_first = i == self.name
-            masked[i, j] = (X - U, -V) if is_first else (-U, T - V)
-            for name, own in zip(("X - U", "Y - V"), masked[i, j]):
-                yield Send(j if is_first else i, name, own)
-        z = torch.zeros((len(X), T.shape[1]), dtype=torch.int64)
-        for (i, j), (U, V, W) in triples.items():
-            is_first = i == self.name
-            other = j if is_first else i
-            E = yield from self.add_up("X - U", masked[i, j][0], [other])
-            F = yield from self.add_up("Y - V", masked[i, j][1], [other])
-            z += beaver_part(0 if is_first else 1, U, V, W, E, F)
+        opened = []
+        for i, j in permutations(self.names, 2):
+            if self.name not in (i, j):
+                continue
+            U, V, W = yield from self._dealt(triple_for(i, j), shapes)
+            party, other = (0, j) if i == self.name else (1, i)
+            E, F = (X - U, -V) if party == 0 else (-U, T - V)
+            yield Send(other, "X - U", E)
+            yield Send(other, "Y - V", F)
+            opened.append((party, other, E, F, U, V, W))
+        z = torch.zeros(shapes[-1], dtype=torch.int64)
+        for party, other, E, F, U, V, W in opened:
+            E = yield from self.add_up("X - U", E, [other])
+            F = yield from self.add_up("Y - V", F, [other])
+            z += beaver_part(party, U, V, W, E, F)
         return z
 
 

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
 KEY_BYTES = 32
+_ZEROS = memoryview(bytes(1 << 18))  # encrypted over and over: counter mode adds its keystream
 
 
 class Seekable(Protocol):
@@ -115,7 +116,9 @@ class Stream:
         drawn = torch.empty(shape, dtype=torch.int64)
         if drawn.numel():
             room = drawn.view(-1).numpy().data.cast("B")
-            self._cipher.update_into(bytes(len(room)), room)  # counter mode adds its keystream
+            for start in range(0, len(room), len(_ZEROS)):
+                part = room[start : start + len(_ZEROS)]
+                self._cipher.update_into(_ZEROS[: len(part)], part)
             self._position += drawn.numel()
         return drawn
 

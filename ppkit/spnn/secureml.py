@@ -148,10 +148,7 @@ class SecureML:
         parts = self._checked(parts)
         y = torch.as_tensor(y)
         if y.shape != (len(parts[0]),) or not bool(((y == 0) | (y == 1)).all()):
-            raise ValueError(
-                f"y must be ({len(parts[0])},) labels 0 or 1, got shape {tuple(y.shape)}, "
-                f"values {y.unique()[:5].tolist()}"
-            )
+            raise ValueError(f"y must be ({len(parts[0])},) labels 0 or 1, got {y}")
         self._x, self._y = self._open_inputs(parts), y.long()
 
     def deal(self, rows: Tensor, *, lr: float) -> StepMasks:

@@ -501,9 +501,9 @@ def test_bad_input_is_named():
     made = SecureML(net)
     with pytest.raises(ValueError, match="SecureML has no rows yet: call prepare"):
         made.step(torch.arange(3), lr=0.1)
-    with pytest.raises(ValueError, match=r"y must be \(20,\) labels 0 or 1, got shape \(19,\)"):
+    with pytest.raises(ValueError, match=r"y must be \(20,\) labels 0 or 1, got tensor"):
         made.prepare(parts, y[1:])
-    with pytest.raises(ValueError, match=r"labels 0 or 1, got shape \(20,\), values \[0, 2\]"):
+    with pytest.raises(ValueError, match="labels 0 or 1, got tensor"):
         made.prepare(parts, 2 * y)
     with pytest.raises(
         ValueError, match=r"and the same rows, at least one, got shapes \[\(20, 5\), \(19, 3\)\]"
