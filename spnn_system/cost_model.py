@@ -143,56 +143,79 @@ def epoch_table(
     *,
     n_rows: int,
     batch: int,
+    protocol: str = "ss",
+    form: str | None = None,
+    n_outputs: int = 1,
+    label_holder: int = 0,
     key_bits: int = SECURE_BITS,
     elementwise: bool = False,
-    **choices,
 ) -> pd.DataFrame:
     """All messages of one epoch of `layer.SPNN`, counted without computing it.
 
     The net runs for two steps on one row and on two; the size of every message is a straight line
     over the rows (of the batch, or of the data set for what is sent once), only ciphertexts go by
     ceil(rows x width / numbers in one).
-    holders, hidden: as for SPNN.  n_rows: of the training set, >= 1.  batch: rows of a step; the
-    last has what is left.
-    choices: protocol, form, label_holder, n_outputs.  key_bits: of the
-    server's key for protocol "he", of each holder's for form "dealerless" (below 2,048 for
-    comparison).  elementwise: for "he", one number a ciphertext as printed.
+    holders, hidden, protocol, form, n_outputs, label_holder: as for SPNN.
+    n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
+    key_bits: of the server's key for protocol "he", of each holder's for form "dealerless" (below
+    2,048 for comparison).  elementwise: for "he", one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.
     ValueError as SPNN's, or for n_rows or batch below 1.
     """
-    numbers, teaching = None, key_bits < SECURE_BITS
-    if choices.get("form") == "dealerless":
-        choices |= {"key_bits": key_bits, "teaching": teaching}
-    if choices.get("protocol") == "he":
-        choices = {"keys": generate_keys(key_bits, teaching=teaching)[1]} | choices
-        public = choices["keys"].public
-        packing = Packing(n_terms=len(holders))
-        numbers = hidden[0], 1 if elementwise else packing.n_fields(public), public.ciphertext_bytes
+    ciphertexts, keys = None, None
+    teaching = key_bits < SECURE_BITS
+    if protocol == "he":
+        public, keys = generate_keys(key_bits, teaching=teaching)
+        in_one = 1 if elementwise else Packing(n_terms=len(holders)).n_fields(public)
+        ciphertexts = hidden[0], in_one, public.ciphertext_bytes
 
     def run(n: int) -> Transcript:
-        net = SPNN(holders, hidden, rng=torch.Generator().manual_seed(0), **choices)
+        net = SPNN(
+            holders,
+            hidden,
+            rng=torch.Generator().manual_seed(0),
+            protocol=protocol,
+            form=form,
+            n_outputs=n_outputs,
+            label_holder=label_holder,
+            key_bits=key_bits,
+            teaching=teaching,
+            keys=keys,
+        )
         net.prepare([torch.zeros(n, columns) for columns in holders])
         for _ in range(2):
             net(slice(None)).sum().backward()
         return net.transcript
 
-    return _of_an_epoch(run, n_rows, batch, ciphertexts=numbers)
+    return _of_an_epoch(run, n_rows, batch, ciphertexts=ciphertexts)
 
 
 def first_layer_bytes(
-    holders: Sequence[int], width: int, *, n_rows: int, key_bits: int = SECURE_BITS, **choices
+    holders: Sequence[int],
+    width: int,
+    *,
+    n_rows: int,
+    protocol: str = "ss",
+    form: str | None = None,
+    key_bits: int = SECURE_BITS,
 ) -> tuple[int, int]:
     """Bytes of the forward pass of the first layer in one step: (for triples ahead, online).
 
-    holders: columns of each.  width: of h1.  n_rows: of the batch, >= 1.  key_bits, choices: as for
-    `epoch_table`, such as protocol="ss", form="dealerless".
+    holders: columns of each.  width: of h1.  n_rows: of the batch, >= 1.  protocol, form, key_bits:
+    as for `epoch_table`.
     What is sent once per data set is not in it.  ValueError as there.
 
     >>> first_layer_bytes((14, 14), 8, n_rows=5_000, protocol="ss", form="published")
     (5767168, 6248960)
     """
     table = epoch_table(
-        holders, (width,), n_rows=n_rows, batch=n_rows, key_bits=key_bits, **choices
+        holders,
+        (width,),
+        n_rows=n_rows,
+        batch=n_rows,
+        protocol=protocol,
+        form=form,
+        key_bits=key_bits,
     )
     forward = table[(table["step"] == 1) & ~table["name"].isin(BEYOND)]
     offline, online = (part(forward, name)["n_bytes"].sum() for name in ("offline", "online"))
