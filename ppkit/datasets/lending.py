@@ -13,11 +13,10 @@ the state is in alphabetical order, so a linear model can make little of it.
 import numpy as np
 import pandas as pd
 
+from ppkit.datasets.checks import Checked, columns_and_rows, means, repeats, typical_at_least
+from ppkit.datasets.dataset import Dataset, made
+from ppkit.datasets.lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 from ppkit.sources import Kind
-
-from .checks import Checked, columns_and_rows, means, repeats, typical_at_least
-from .dataset import Dataset, made
-from .lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 
 STEMS = ("loans_full_schema", "loan", "accepted_2007_to_2018Q4")  # OpenIntro's, then Kaggle's
 FULL_ROWS = 10_000

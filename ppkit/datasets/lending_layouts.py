@@ -5,7 +5,7 @@ both are turned into.
 import numpy as np
 import pandas as pd
 
-from .checks import numbers, refuse
+from ppkit.datasets.checks import numbers, refuse
 
 _STATES = (
     "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH "

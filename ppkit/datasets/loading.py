@@ -6,15 +6,14 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from ppkit.datasets import creditcard, distress, lending, standins
+from ppkit.datasets.checks import Checked
+from ppkit.datasets.dataset import Dataset, made, noted, subset, verified
+from ppkit.datasets.files import Found, alike, find, places, read_table, sha256
+from ppkit.datasets.transactions.sampling import PAPER_ROWS, paper_sample
+from ppkit.datasets.transactions.schema import FEATURE_NAMES, IS_NUMERIC
 from ppkit.sources import Kind, decided
 from ppkit.validation import must_be, one_of
-
-from . import creditcard, distress, lending, standins
-from .checks import Checked
-from .dataset import Dataset, made, noted, subset, verified
-from .files import Found, alike, find, places, read_table, sha256
-from .transactions.sampling import PAPER_ROWS, paper_sample
-from .transactions.schema import FEATURE_NAMES, IS_NUMERIC
 
 
 class Published(Protocol):

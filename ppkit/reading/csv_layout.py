@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .first_bytes import HEAD, encoding_of
+from ppkit.reading.first_bytes import HEAD, encoding_of
 
 SEPARATORS = (";", "\t", "|", ",")  # of two that fit alike the first: names and numbers hold commas
 _SEP_LINE = re.compile(r'"?sep=(.)"?[,;\s]*', re.IGNORECASE)  # Excel's own first line

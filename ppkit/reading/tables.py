@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from .csv_layout import Layout, Unfit, layout_of, refuse_twins
-from .first_bytes import HEAD, NEITHER, kind_of, neither
+from ppkit.reading.csv_layout import Layout, Unfit, layout_of, refuse_twins
+from ppkit.reading.first_bytes import HEAD, NEITHER, kind_of, neither
 
 UNREADABLE = (
     OSError,

@@ -32,9 +32,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .dealer import Once, Shares, TwoPartyDealer
-from .fixed_point import FRACTIONAL_BITS
-from .sharing import TwoParties
+from ppkit.spnn.dealer import Once, Shares, TwoPartyDealer
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.sharing import TwoParties
 
 ONE = 1 << FRACTIONAL_BITS
 THRESHOLDS = {"piecewise": (-ONE // 2, ONE // 2), "relu": (0,)}

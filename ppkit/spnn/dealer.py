@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from . import ring
-from .messages import DEALER, Transcript, holder_names
-from .randomness import Stream, refuse_forked
+from ppkit.spnn import ring
+from ppkit.spnn.messages import DEALER, Transcript, holder_names
+from ppkit.spnn.randomness import Stream, refuse_forked
 
 Shares = list[Tensor]
 NAMES = tuple(holder_names(2))

@@ -23,12 +23,12 @@ import torch
 from gmpy2 import mpz
 from torch import Tensor
 
-from . import ring
-from .encrypted import key_from, key_out
-from .messages import SERVER, Malformed, Receive, Send, bytes_from, said_of
-from .paillier_keys import PrivateKey, PublicKey, powers
-from .published import Published, PublishedHolder
-from .randomness import Stream
+from ppkit.spnn import ring
+from ppkit.spnn.encrypted import key_from, key_out
+from ppkit.spnn.messages import SERVER, Malformed, Receive, Send, bytes_from, said_of
+from ppkit.spnn.paillier_keys import PrivateKey, PublicKey, powers
+from ppkit.spnn.published import Published, PublishedHolder
+from ppkit.spnn.randomness import Stream
 
 MASK_BITS = 40  # by so many bits R is longer than what it hides
 OFFERED, ANSWERED = "Enc(V)", "Enc(U V + R)"

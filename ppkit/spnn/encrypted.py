@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import torch
 
-from .fixed_point import FRACTIONAL_BITS
-from .messages import SERVER, Malformed, Receive, Send, bytes_from, said_of
-from .paillier import Ciphertexts, Packing, add, decrypt, encrypt
-from .paillier_keys import PublicKey
-from .party import Holder, Server, check_room
-from .simulator import Simulator
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.messages import SERVER, Malformed, Receive, Send, bytes_from, said_of
+from ppkit.spnn.paillier import Ciphertexts, Packing, add, decrypt, encrypt
+from ppkit.spnn.paillier_keys import PublicKey
+from ppkit.spnn.party import Holder, Server, check_room
+from ppkit.spnn.simulator import Simulator
 
 NAME = "Enc(X theta)"
 

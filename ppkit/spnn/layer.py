@@ -8,14 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ppkit.models import activations, mlp
+from ppkit.spnn.messages import DEALER, SERVER, Transcript, holder_names
+from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey
+from ppkit.spnn.party import Rows, Setup
+from ppkit.spnn.protocols import simulator_of
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.ring import total
 from ppkit.validation import one_of
-
-from .messages import DEALER, SERVER, Transcript, holder_names
-from .paillier_keys import SECURE_BITS, PrivateKey
-from .party import Rows, Setup
-from .protocols import simulator_of
-from .randomness import Stream
-from .ring import total
 
 KINDS = ("plain", "ss, published", "ss, lean", "masked", "he")  # protocol, form
 

@@ -6,13 +6,13 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from .dealer import Dealer
-from .fixed_point import FRACTIONAL_BITS
-from .messages import DEALER, SERVER, Receive, Send, seed_from
-from .party import DealerParty, Server, rows_of
-from .published import SharingHolder, SharingSimulator
-from .ring import total
-from .sharing import beaver_part, share
+from ppkit.spnn.dealer import Dealer
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.messages import DEALER, SERVER, Receive, Send, seed_from
+from ppkit.spnn.party import DealerParty, Server, rows_of
+from ppkit.spnn.published import SharingHolder, SharingSimulator
+from ppkit.spnn.ring import total
+from ppkit.spnn.sharing import beaver_part, share
 
 OPENED, WORDS = ("seed", "X - U", "theta - V"), "<X theta> mod 2^32"
 

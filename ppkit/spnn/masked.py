@@ -11,12 +11,12 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from .fixed_point import FRACTIONAL_BITS
-from .messages import SERVER, Receive, Send, seed_from
-from .party import WORD_BITS, Holder, Server, check_room
-from .randomness import Seekable, Stream
-from .ring import total
-from .simulator import Simulator
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.messages import SERVER, Receive, Send, seed_from
+from ppkit.spnn.party import WORD_BITS, Holder, Server, check_room
+from ppkit.spnn.randomness import Seekable, Stream
+from ppkit.spnn.ring import total
+from ppkit.spnn.simulator import Simulator
 
 NAME = "masked X theta"
 

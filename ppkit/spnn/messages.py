@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .randomness import KEY_BYTES, Stream
+from ppkit.spnn.randomness import KEY_BYTES, Stream
 
 SERVER, DEALER = "server", "dealer"
 Payload = Tensor | bytes

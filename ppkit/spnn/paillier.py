@@ -29,10 +29,10 @@ import torch
 from gmpy2 import mpz
 from torch import Tensor
 
-from .fixed_point import FRACTIONAL_BITS
-from .paillier_keys import PrivateKey, PublicKey
-from .paillier_keys import generate_keys as generate_keys  # who encrypts makes keys, too
-from .randomness import Stream
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.paillier_keys import PrivateKey, PublicKey
+from ppkit.spnn.paillier_keys import generate_keys as generate_keys  # who encrypts makes keys, too
+from ppkit.spnn.randomness import Stream
 
 if TYPE_CHECKING:
     import phe

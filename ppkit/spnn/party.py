@@ -13,13 +13,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.messages import SERVER, Payload, Program, Receive, Send, nothing, tensor_from
+from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, generate_keys
+from ppkit.spnn.randomness import Seekable, Stream
+from ppkit.spnn.ring import total
 from ppkit.validation import finite
-
-from .fixed_point import FRACTIONAL_BITS
-from .messages import SERVER, Payload, Program, Receive, Send, nothing, tensor_from
-from .paillier_keys import SECURE_BITS, PrivateKey, generate_keys
-from .randomness import Seekable, Stream
-from .ring import total
 
 WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
 Rows = slice | Tensor | Sequence[int]

@@ -3,16 +3,15 @@ interface; whole, or by parties."""
 
 from collections.abc import Sequence
 
+from ppkit.spnn.dealerless import Dealerless
+from ppkit.spnn.encrypted import Encrypted
+from ppkit.spnn.lean import Lean
+from ppkit.spnn.masked import Masked
+from ppkit.spnn.messages import SERVER, Transcript
+from ppkit.spnn.party import DealerParty, Holder, Server, Setup
+from ppkit.spnn.published import Published
+from ppkit.spnn.simulator import Plain, Simulator
 from ppkit.validation import one_of
-
-from .dealerless import Dealerless
-from .encrypted import Encrypted
-from .lean import Lean
-from .masked import Masked
-from .messages import SERVER, Transcript
-from .party import DealerParty, Holder, Server, Setup
-from .published import Published
-from .simulator import Plain, Simulator
 
 PROTOCOLS = ("plain", "ss", "he", "masked")
 FORMS = {"published": Published, "lean": Lean, "dealerless": Dealerless}

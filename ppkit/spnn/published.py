@@ -7,11 +7,11 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from . import ring
-from .dealer import Dealer
-from .fixed_point import FRACTIONAL_BITS, encode, row_reach
-from .messages import DEALER, SERVER, Program, Send
-from .party import (
+from ppkit.spnn import ring
+from ppkit.spnn.dealer import Dealer
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode, row_reach
+from ppkit.spnn.messages import DEALER, SERVER, Program, Send
+from ppkit.spnn.party import (
     WORD_BITS,
     DealerParty,
     Holder,
@@ -22,8 +22,8 @@ from .party import (
     row_numbers,
     rows_of,
 )
-from .sharing import beaver_part, flat, share, truncate_part, truncated_part, with_mask
-from .simulator import Simulator
+from ppkit.spnn.sharing import beaver_part, flat, share, truncate_part, truncated_part, with_mask
+from ppkit.spnn.simulator import Simulator
 
 TRIM = "<r>, <r / 2^16>, <top bit>"
 

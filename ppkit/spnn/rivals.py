@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from ppkit.models import activations, mlp
-
-from .party import rows_of
-from .ring import total
+from ppkit.spnn.party import rows_of
+from ppkit.spnn.ring import total
 
 Layer = tuple[Tensor, Tensor | None]
 

@@ -21,16 +21,24 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ppkit.spnn.comparison import ONE, ActivationMasks, Slope, activate, deal_activation
+from ppkit.spnn.dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
+from ppkit.spnn.messages import SERVER, Transcript
+from ppkit.spnn.party import row_numbers
+from ppkit.spnn.randomness import Stream
+from ppkit.spnn.rivals import Layer, PiecewiseNet, linear_layers
+from ppkit.spnn.sharing import (
+    Opened,
+    TwoParties,
+    flat,
+    shaped,
+    share,
+    truncate,
+    truncated_part,
+    with_mask,
+)
 from ppkit.validation import must_be, one_of
-
-from .comparison import ONE, ActivationMasks, Slope, activate, deal_activation
-from .dealer import NAMES, Once, Shares, TruncationPair, TwoPartyDealer
-from .fixed_point import FRACTIONAL_BITS, check_product, decode, encode, row_reach
-from .messages import SERVER, Transcript
-from .party import row_numbers
-from .randomness import Stream
-from .rivals import Layer, PiecewiseNet, linear_layers
-from .sharing import Opened, TwoParties, flat, shaped, share, truncate, truncated_part, with_mask
 
 TRUNCATIONS = ("dealer", "secureml")
 _ROOM = 63  # bits of a product that every truncation takes

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ppkit.spnn import ring
+from ppkit.spnn.dealer import NAMES, Shares, Triple
+from ppkit.spnn.messages import Transcript
+from ppkit.spnn.randomness import Stream
 from ppkit.validation import must_be
-
-from . import ring
-from .dealer import NAMES, Shares, Triple
-from .messages import Transcript
-from .randomness import Stream
 
 
 def share(

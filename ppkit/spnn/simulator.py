@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .fixed_point import FRACTIONAL_BITS
-from .messages import DEALER, SERVER, Mailroom, Transcript
-from .party import DealerParty, Holder, Rows, Server, Setup, row_numbers
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.messages import DEALER, SERVER, Mailroom, Transcript
+from ppkit.spnn.party import DealerParty, Holder, Rows, Server, Setup, row_numbers
 
 
 class Simulator:

@@ -25,9 +25,8 @@ from torch import Tensor
 
 from ppkit import evaluation
 from ppkit.models import classification_loss
+from ppkit.spnn.randomness import Stream
 from ppkit.validation import finite, must_be, one_of
-
-from .randomness import Stream
 
 LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")

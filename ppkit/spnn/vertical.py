@@ -11,9 +11,8 @@ from torch import Tensor
 
 from ppkit.datasets import Dataset, standardise, train_test
 from ppkit.datasets.dataset import subset
+from ppkit.spnn.rivals import even_widths
 from ppkit.validation import one_of
-
-from .rivals import even_widths
 
 ACCURACY = {"train": 0.8, "test": 0.2}  # section 6.1, fraud; distress: .7 and .3
 LEAKAGE = {"shadow": 0.5, "train": 0.25, "test": 0.25}  # section 6.3, Table 2

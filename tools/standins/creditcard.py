@@ -11,8 +11,7 @@ from scipy.stats import Covariance, binomtest, multivariate_normal
 from ppkit.datasets.creditcard import FEATURES, folds
 from ppkit.datasets.standins.creditcard import AMOUNT, MIXTURE, SPANS, TIME, apart, spans
 from ppkit.datasets.standins.distributions import Arrays
-
-from .distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
+from tools.standins.distributions import ROWS_A_KNOT, atoms, knots, mixture, scores
 
 COMPONENTS = (48, 3)  # wanted at the start, of the genuine rows' mixture and of the frauds'
 RIDGES = (1e-5, 1e-2)

@@ -13,8 +13,7 @@ from scipy.special import ndtri
 from ppkit.datasets.distress import INDUSTRIES, TARGET, THRESHOLD
 from ppkit.datasets.standins.distress import FIRM, MACRO, MONTHS, design, draw_lives, panel
 from ppkit.datasets.standins.distributions import Arrays
-
-from .distributions import ROWS_A_KNOT, atoms, knots
+from tools.standins.distributions import ROWS_A_KNOT, atoms, knots
 
 SHRINK_ROWS = 25  # rows of the average that an industry's risk is mixed with
 YEAR_ROWS, INDUSTRY_ROWS, PAIR_ROWS = 5.0, 50.0, 30.0  # ridge: rows of "no difference" mixed in

@@ -14,8 +14,7 @@ from ppkit.datasets.files import Found, read_table, sha256
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER
 from ppkit.datasets.standins.distributions import Arrays
-
-from . import creditcard, distress, fidelity, lending
+from tools.standins import creditcard, distress, fidelity, lending
 
 SEED = 2018
 FITS = {"creditcard": creditcard.fit, "distress": distress.fit, "lending": lending.fit}

@@ -8,8 +8,7 @@ from ppkit.datasets.lending import COLUMNS
 from ppkit.datasets.lending_layouts import LABELS
 from ppkit.datasets.standins.distributions import Arrays
 from ppkit.datasets.standins.lending import AXES, DRAWN, LATE_FEE, LATE_SHARE, NOMINAL, PAID
-
-from .distributions import ROWS_A_KNOT, atoms, mixture, scores
+from tools.standins.distributions import ROWS_A_KNOT, atoms, mixture, scores
 
 COMPONENTS = 12
 SIDES = ("term", "application_type")  # columns of two values that divide the rows

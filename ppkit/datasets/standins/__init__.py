@@ -9,9 +9,9 @@ from importlib import resources
 import numpy as np
 from numpy.random import Generator
 
-from ..dataset import Dataset
-from . import creditcard, distress, lending
-from .distributions import Arrays
+from ppkit.datasets.dataset import Dataset
+from ppkit.datasets.standins import creditcard, distress, lending
+from ppkit.datasets.standins.distributions import Arrays
 
 SAMPLERS: dict[str, Callable[..., Dataset]] = {
     "creditcard": creditcard.dataset,

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtr, ndtri
 
-from .. import creditcard
-from ..creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
-from ..dataset import Dataset
-from .blocks import Block, in_order, streams
-from .distributions import (
+from ppkit.datasets import creditcard
+from ppkit.datasets.creditcard import FEATURES, FULL_FRAUDS, FULL_ROWS, RANGES
+from ppkit.datasets.dataset import Dataset
+from ppkit.datasets.standins.blocks import Block, in_order, streams
+from ppkit.datasets.standins.distributions import (
     Arrays,
     Table,
     draw_mixture,

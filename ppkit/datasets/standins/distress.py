@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.random import Generator
 from scipy.special import ndtri
 
-from .. import distress
-from ..dataset import Dataset
-from ..distress import COLUMNS, COMPANIES, FULL_ROWS, INDUSTRIES, TARGET, THRESHOLD
-from .distributions import Arrays, from_normal
+from ppkit.datasets import distress
+from ppkit.datasets.dataset import Dataset
+from ppkit.datasets.distress import COLUMNS, COMPANIES, FULL_ROWS, INDUSTRIES, TARGET, THRESHOLD
+from ppkit.datasets.standins.distributions import Arrays, from_normal
 
 # the same for all whose year closes in the same month
 MACRO = tuple(f"x{i}" for i in range(61, 80))

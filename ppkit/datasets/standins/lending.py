@@ -5,12 +5,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.random import Generator
 
-from .. import lending
-from ..dataset import Dataset
-from ..lending import FEATURES
-from ..lending_layouts import LABELS, RANGES
-from .blocks import Block, in_order, streams
-from .distributions import Arrays, Table, draw_mixture, from_uniform, looked_up, mixture_cdfs
+from ppkit.datasets import lending
+from ppkit.datasets.dataset import Dataset
+from ppkit.datasets.lending import FEATURES
+from ppkit.datasets.lending_layouts import LABELS, RANGES
+from ppkit.datasets.standins.blocks import Block, in_order, streams
+from ppkit.datasets.standins.distributions import (
+    Arrays,
+    Table,
+    draw_mixture,
+    from_uniform,
+    looked_up,
+    mixture_cdfs,
+)
 
 NOMINAL = (
     "homeownership",

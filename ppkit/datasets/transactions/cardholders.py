@@ -6,7 +6,7 @@ Outings, sprees, trips and subscriptions.
 import numpy as np
 from numpy.random import Generator
 
-from .merchants import (
+from ppkit.datasets.transactions.merchants import (
     N_CITIES,
     N_CODES,
     N_HOME_CITIES,
@@ -16,7 +16,7 @@ from .merchants import (
     usual_shop,
     world,
 )
-from .schema import CATEGORICAL, CODE_INDEX, SCHEMA, Columns
+from ppkit.datasets.transactions.schema import CATEGORICAL, CODE_INDEX, SCHEMA, Columns
 
 N_DAYS = 243  # January to August
 DAY = 86_400

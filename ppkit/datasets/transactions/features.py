@@ -13,10 +13,10 @@ before.
 import numpy as np
 import pandas as pd
 
-from .cardholders import DAY
-from .merchants import world
-from .population import Population
-from .schema import CATEGORICAL, DERIVED, NUMERIC, Columns
+from ppkit.datasets.transactions.cardholders import DAY
+from ppkit.datasets.transactions.merchants import world
+from ppkit.datasets.transactions.population import Population
+from ppkit.datasets.transactions.schema import CATEGORICAL, DERIVED, NUMERIC, Columns
 
 HOUR = 3600
 # days of 2013: New Year, King, Presidents, Memorial, 4 July

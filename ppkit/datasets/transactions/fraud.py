@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from .cardholders import (
+from ppkit.datasets.transactions.cardholders import (
     DAY,
     LAST_SECOND,
     N_DAYS,
@@ -16,8 +16,14 @@ from .cardholders import (
     ranks,
     usual_code,
 )
-from .merchants import N_HOME_CITIES, SHOPS_PER_CODE, merchant_number, usual_shop, world
-from .schema import CODE_INDEX, Columns, table
+from ppkit.datasets.transactions.merchants import (
+    N_HOME_CITIES,
+    SHOPS_PER_CODE,
+    merchant_number,
+    usual_shop,
+    world,
+)
+from ppkit.datasets.transactions.schema import CODE_INDEX, Columns, table
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from .schema import CATEGORICAL, MERCHANT_CODES, Columns
+from ppkit.datasets.transactions.schema import CATEGORICAL, MERCHANT_CODES, Columns
 
 N_HOME_CITIES, N_ABROAD, N_WEB = 150, 33, 4
 # the last four "cities" are web shops, three of them domestic

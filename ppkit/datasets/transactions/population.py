@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from .cardholders import accounts_given_class, joined, own_rows
-from .fraud import KINDS, fraud_rows
-from .merchants import world
-from .schema import CODE_INDEX, SCHEMA, Columns
+from ppkit.datasets.transactions.cardholders import accounts_given_class, joined, own_rows
+from ppkit.datasets.transactions.fraud import KINDS, fraud_rows
+from ppkit.datasets.transactions.merchants import world
+from ppkit.datasets.transactions.schema import CODE_INDEX, SCHEMA, Columns
 
 FRAUD_ACCOUNTS = 0.0209  # share of accounts with at least one fraud
 ACCOUNTS_AT_A_TIME = 3_000

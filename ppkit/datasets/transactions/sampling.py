@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from .features import features
-from .merchants import world
-from .population import Population, population_given_class, select
-from .schema import FEATURE_NAMES, Columns
+from ppkit.datasets.transactions.features import features
+from ppkit.datasets.transactions.merchants import world
+from ppkit.datasets.transactions.population import Population, population_given_class, select
+from ppkit.datasets.transactions.schema import FEATURE_NAMES, Columns
 
 KEPT = 0.2  # share of the genuine rows that the paper keeps
 PAPER_ROWS = 700_000
