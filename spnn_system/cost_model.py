@@ -24,7 +24,7 @@ import torch
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.messages import COLUMNS, DEALER, SERVER, Transcript, holder_names
 from ppkit.spnn.paillier import Packing
-from ppkit.spnn.paillier_keys import SECURE_BITS, generate_keys
+from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, generate_keys
 from ppkit.spnn.rivals import PiecewiseNet, even_widths
 from ppkit.spnn.secureml import SecureML
 from ppkit.validation import must_be, one_of
@@ -148,6 +148,7 @@ def epoch_table(
     n_outputs: int = 1,
     label_holder: int = 0,
     key_bits: int = SECURE_BITS,
+    keys: PrivateKey | None = None,
     elementwise: bool = False,
 ) -> pd.DataFrame:
     """All messages of one epoch of `layer.SPNN`, counted without computing it.
@@ -158,16 +159,17 @@ def epoch_table(
     holders, hidden, protocol, form, n_outputs, label_holder: as for SPNN.
     n_rows: of the training set, >= 1.  batch: rows of a step; the last has what is left.
     key_bits: of the server's key for protocol "he", of each holder's for form "dealerless" (below
-    2,048 for comparison).  elementwise: for "he", one number a ciphertext as printed.
+    2,048 for comparison).  keys: the server's for "he", in the place of new ones.  elementwise: for
+    "he", one number a ciphertext as printed.
     Returns the columns of `Transcript.table`.
     ValueError as SPNN's, or for n_rows or batch below 1.
     """
-    ciphertexts, keys = None, None
+    ciphertexts = None
     teaching = key_bits < SECURE_BITS
     if protocol == "he":
-        public, keys = generate_keys(key_bits, teaching=teaching)
-        in_one = 1 if elementwise else Packing(n_terms=len(holders)).n_fields(public)
-        ciphertexts = hidden[0], in_one, public.ciphertext_bytes
+        keys = keys or generate_keys(key_bits, teaching=teaching)[1]
+        in_one = 1 if elementwise else Packing(n_terms=len(holders)).n_fields(keys.public)
+        ciphertexts = hidden[0], in_one, keys.public.ciphertext_bytes
 
     def run(n: int) -> Transcript:
         net = SPNN(
@@ -198,11 +200,13 @@ def first_layer_bytes(
     protocol: str = "ss",
     form: str | None = None,
     key_bits: int = SECURE_BITS,
+    keys: PrivateKey | None = None,
+    elementwise: bool = False,
 ) -> tuple[int, int]:
     """Bytes of the forward pass of the first layer in one step: (for triples ahead, online).
 
-    holders: columns of each.  width: of h1.  n_rows: of the batch, >= 1.  protocol, form, key_bits:
-    as for `epoch_table`.
+    holders: columns of each.  width: of h1.  n_rows: of the batch, >= 1.  protocol, form, key_bits,
+    keys, elementwise: as for `epoch_table`.
     What is sent once per data set is not in it.  ValueError as there.
 
     >>> first_layer_bytes((14, 14), 8, n_rows=5_000, protocol="ss", form="published")
@@ -216,6 +220,8 @@ def first_layer_bytes(
         protocol=protocol,
         form=form,
         key_bits=key_bits,
+        keys=keys,
+        elementwise=elementwise,
     )
     forward = table[(table["step"] == 1) & ~table["name"].isin(BEYOND)]
     offline, online = (part(forward, name)["n_bytes"].sum() for name in ("offline", "online"))
