@@ -65,7 +65,7 @@ fit-standins: environment
 check: environment lint
 	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system tools
 
-# What .pre-commit-config.yaml runs, too. Notebooks are formatted; they are linted when they are rebuilt.
+# Of it .pre-commit-config.yaml runs ruff. Notebooks are formatted; they are linted when they are rebuilt.
 lint: environment
 	$(BIN)/ruff check --quiet ppkit spnn_system tools tests benchmarks
 	$(BIN)/ruff format --quiet --check .

@@ -14,7 +14,8 @@ from opacus import GradSampleModule
 from torch.nn import functional
 
 from ppkit import gradients
-from ppkit.dpstgd.training import DPSTGD, PlainSGD, run_arm, run_arms
+from ppkit.dpstgd.training import run_arm, run_arms
+from ppkit.dpstgd.uploads import DPSTGD, PlainSGD
 from ppkit.mechanisms import SELECTIONS
 
 CLIP_BOUND, N_UPLOADS = 0.01, 1431

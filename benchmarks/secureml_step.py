@@ -135,7 +135,7 @@ def _ours() -> tuple[dict, float]:
     def ss() -> float:
         seconds = []
         for _ in range(10):
-            spnn.first.protocol.deal(rows, SIZES[1])
+            spnn.first.protocol.deal(rows)
             seconds.append(_seconds(spnn_step))
         return statistics.median(seconds)
 

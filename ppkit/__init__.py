@@ -1,5 +1,5 @@
 """ppkit: four papers on privacy-preserving learning on financial data, rerun and re-tested.
 
 The package backs the notebooks; each module says one thing and imports only from modules below it
-(see README).
+(CONTRIBUTING has the rooms).
 """
