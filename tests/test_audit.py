@@ -471,6 +471,7 @@ def drawn_near_d(seed):
     return 10 ** rng.uniform(-9, 1), 10 ** rng.uniform(-6, 0), n, d
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["laplace", "gumbel"])
 @pytest.mark.parametrize("neighbouring", ["add_remove", "replace_one"])
 def test_the_upload_attains_no_more_than_its_supremum(neighbouring, mechanism):

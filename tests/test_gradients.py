@@ -74,6 +74,7 @@ def test_clipped_sum_equals_the_oracle(max_grad_norm):
     )
 
 
+@pytest.mark.slow
 def test_bounds_on_what_one_record_can_do():
     model, X, y = problem(scale=100.0)
     for n in range(20):

@@ -62,6 +62,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, parameter", CASES)
 def test_no_parameter_takes_a_value_of_another_kind(settings_cell, name, parameter):
     """Also the ones that somebody adds: a parameter without a check takes all of these."""

@@ -199,6 +199,7 @@ def test_chances_of_few_samples_bound_the_exact_law(rows, n_rounds, q):
         assert bound(at) <= max(40 * tail, 2e-12)  # Chernoff's loss, or the transform's rounding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows, rounds", [(1_000, 200), (10_000, 1), (10**9, 10**6), (200, 200)])
 def test_many_rows_need_little_memory(rows, rounds):
     """Before: rows^2 x rounds numbers, 10^8 and more."""

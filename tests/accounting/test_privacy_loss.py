@@ -343,6 +343,7 @@ def test_little_noise_is_priced_and_not_below_a_sure_sample(noise):
     assert once < found < every_batch(noise, 1e-5, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("batch_size", [1, 100, 1_000])
 @pytest.mark.parametrize("n_rounds", [1, 1_000])

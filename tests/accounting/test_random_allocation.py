@@ -42,6 +42,7 @@ def exact_delta(epsilon, s, n_batches, *, back=False):
     return float(chance @ put) * math.exp(epsilon) / n_batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s, n_batches", [(1.0, 2), (1.5, 3), (4.0, 3)])
 def test_one_epoch_of_few_batches_is_the_integral_in_both_directions(s, n_batches):
     for one, back in zip(_allocation_losses(s, n_batches, DELTA, 1e-3), (False, True)):
@@ -59,6 +60,7 @@ def test_one_epoch_of_few_batches_is_the_integral_in_both_directions(s, n_batche
     assert exact - 1e-5 <= ours <= exact + 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_epochs", [1, 4])
 @pytest.mark.parametrize("s", [1.0, 1.1, 3.0])
 def test_one_batch_an_epoch_is_the_gaussian(s, n_epochs):
@@ -69,6 +71,7 @@ def test_one_batch_an_epoch_is_the_gaussian(s, n_epochs):
     assert get_epsilon_random_allocation(s, delta=DELTA, n_batches=1, n_epochs=n_epochs) == exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "s, n_batches, n_epochs, low, high",
     [  # PLD_accounting 2.0 (Feldman and Shenfeld), gaussian_allocation_epsilon_range at delta 1e-5;
@@ -157,6 +160,7 @@ def attained(s, n_batches, n_epochs, moved, without=0.0):
     )
 
 
+@pytest.mark.slow
 def test_an_attacker_attains_nearly_all_of_it_and_less_than_is_held_for_a_replaced_record():
     settings = dict(delta=DELTA, n_batches=50, n_epochs=4)
     ours = get_epsilon_random_allocation(1.1, **settings)
@@ -165,11 +169,13 @@ def test_an_attacker_attains_nearly_all_of_it_and_less_than_is_held_for_a_replac
     assert ours < attained(1.1, 50, 4, 1.0, -1.0) <= replaced < 2.7
 
 
+@pytest.mark.slow
 def test_more_batches_and_more_noise_cost_less():
     at = lambda s, n: get_epsilon_random_allocation(s, delta=DELTA, n_batches=n, n_epochs=2)
     assert at(1.1, 200) < at(1.1, 20) < at(1.1, 2) < at(0.8, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbouring", ["add_remove", "replace_one"])
 def test_little_noise_never_costs_more_than_a_known_order(neighbouring):
     known = "zero_out" if neighbouring == "add_remove" else neighbouring

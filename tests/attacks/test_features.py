@@ -180,6 +180,7 @@ def test_more_views_than_are_laid_side_by_side_at_once_span_the_same():
 # ---- no known record
 
 
+@pytest.mark.slow
 def test_plain_steps_give_every_inner_product():
     X, views, gradients = trained()
     got = inner_products(views, gradients, lr=0.7, n_features=5)

@@ -29,6 +29,7 @@ def trained(request):
     return training(request.param)
 
 
+@pytest.mark.slow
 def test_theta_is_tracked_from_batch_to_batch(trained):
     X, thetas, _, views = trained
     known = np.random.default_rng(9).choice(N, 150, replace=False)
@@ -68,6 +69,7 @@ def test_without_landmarks_in_the_batch_theta_is_lost(trained):
     assert few.theta is None
 
 
+@pytest.mark.slow
 def test_known_thetas_join_the_looks_at_a_record_and_who_is_sure_is_right(trained):
     X, thetas, rows, views = trained
     order = [np.concatenate(epoch) for epoch in rows]

@@ -179,6 +179,7 @@ def test_the_constant_model_of_each_loss_is_the_one_from_the_textbook():
     assert not alone.theta[:-1].any() and len(alone.theta) == owners[0].X.shape[1]
 
 
+@pytest.mark.slow
 def test_a_perfect_fit_is_certified_up_to_rounding():
     rng = np.random.default_rng(2)
     for _ in range(100):

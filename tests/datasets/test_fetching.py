@@ -381,6 +381,7 @@ def test_a_status_is_named(status, server, public, folder):
     assert left(folder) == []
 
 
+@pytest.mark.slow
 def test_a_silent_server_is_given_up(public, folder, monkeypatch):
     monkeypatch.setattr(fetching, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing

@@ -231,6 +231,7 @@ def test_arms_run_side_by_side_give_the_same():
     assert one == many and one[0] != one[1]
 
 
+@pytest.mark.slow
 def test_arms_together_are_to_the_bit_what_they_are_one_by_one():
     uploads = {"private": DPSTGD(1.0, 10, 1.0), "plain": PlainSGD(), "dpsgd": DPSGD(0.5, 1.0)}
     rates = {"private": 0.02, "plain": lambda t: 0.5 / t, "dpsgd": 0.5}

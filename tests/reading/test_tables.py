@@ -201,6 +201,7 @@ def test_an_id_that_reads_like_a_gap_is_a_text(missing, file):
     assert again.table["x"].isna().all()
 
 
+@pytest.mark.slow
 def test_latin_1_is_read_where_it_is_allowed_and_told(file):
     content = "name,x\ncaf\xe9,1\n".encode("latin-1")
     rows = read(file, content, latin_1=True)

@@ -234,6 +234,7 @@ LONGER = [  # ids that begin another one's
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", LONGER)
 def test_a_whole_id_shows_its_row_also_where_another_id_begins_with_it(id, capsys):
     claims.show(None, beginning=id)

@@ -68,6 +68,7 @@ def test_the_index_shows_the_rows_of_this_run_and_counts_the_others(folder):
     assert 'data-kind="claim" data-verdict="reproduced" data-data="formula"' in text
 
 
+@pytest.mark.slow
 def test_the_index_shows_beside_a_row_what_the_reference_found_on_other_data(folder, project):
     real = {"data": "real: 9 rows", "standing": "complete"}
     put_reference(folder, project, verdict="refuted", alone="refuted", **real)

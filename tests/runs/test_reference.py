@@ -46,6 +46,7 @@ def test_without_a_run_the_reference_takes_the_words_anew_and_keeps_what_was_fou
     assert target.read_bytes() == kept
 
 
+@pytest.mark.slow
 def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     paper, quick = (
         finished(project, 18.5, "paper", b"paper"),
@@ -72,6 +73,7 @@ def test_the_reference_keeps_the_paper_profile_over_a_later_quick_run(project):
     assert not (project.folder / "figures" / "fig.png").exists()
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_row_stale(
     project, monkeypatch
 ):
@@ -93,6 +95,7 @@ def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_r
     assert (row.rule_digest, row.stale) == (changed.rule_digest, False)
 
 
+@pytest.mark.slow
 def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
     old, new = finished(project, 18.5, "paper"), finished(project, 18.5, "quick")
     about = run_folder.read_json(new.path / "figures" / "fig.json")
@@ -106,6 +109,7 @@ def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
     assert not (project.folder / "figures" / "fig.png").exists()
 
 
+@pytest.mark.slow
 def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(project):
     said = dict(verdict="not reproduced", alone="not reproduced", possible=["not reproduced"])
     real = dict(data="real subset: 4 of 9 rows", standing="partial")

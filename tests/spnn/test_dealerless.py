@@ -41,6 +41,7 @@ def triple(U, V, *, seed=0):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     n=st.integers(1, 3),
@@ -79,6 +80,7 @@ def test_the_largest_sums_stay_in_their_fields(monkeypatch):
     assert {m for row in seen for m in row} == {3 * LARGEST**2 + 2**176 - 1}
 
 
+@pytest.mark.slow
 def test_what_the_second_holder_decrypts_looks_the_same_for_any_factors():
     """Its low 64 bits are uniform, and so is what lies above the product's own bits.  Chance of a
     false alarm: 1e-9 for each of four."""

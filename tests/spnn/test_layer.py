@@ -258,6 +258,7 @@ def test_weights_that_are_frozen_get_no_gradient():
     assert net.theta[0].grad is None and net.theta[1].grad.abs().sum() > 0
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_reads_like_fig_4():
     """Five classes, own modules, Adam: what the paper shows in 44 lines."""
     X, _ = data()

@@ -211,6 +211,7 @@ def test_h_n_is_computed_from_n_alone():
     assert {gmpy2.legendre(public.h_n, p) for p in (private.p, private.q)} == {-1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("residue", [0, 1, -1])
 def test_a_key_whose_randomness_is_none_modulo_a_factor_is_refused(residue):
     """n = 65537 q with h_n = residue modulo 65537: found by search, a few hundred thousand q."""

@@ -529,6 +529,7 @@ def test_bad_input_is_named():
 # --- between SPNN and SecureML: the first i layers on shares ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncation", ["dealer", "secureml"])
 @pytest.mark.parametrize("name", ["sigmoid", "ReLU last"])
 def test_any_number_of_private_layers_trains_the_network_in_the_clear(name, truncation):

@@ -542,6 +542,7 @@ def kept_in(project) -> dict[str, Row]:
     return {row.short_id: row for row in rows.read(project / "figures/claims.json")[1]}
 
 
+@pytest.mark.slow
 def test_the_reference_keeps_settings_robustness_and_curve(project):
     reference.keep(["b"])
     kept = kept_in(project)
@@ -564,6 +565,7 @@ def test_the_reference_keeps_settings_robustness_and_curve(project):
     assert said.startswith("same in ") and "turns at box 5.0 (not reproduced)" in said
 
 
+@pytest.mark.slow
 def test_a_row_whose_choice_was_taken_back_has_its_verdict_again(project):
     reference.keep(["b"])
     (file,) = (project / "figures/settings").glob("*.csv")
@@ -589,6 +591,7 @@ def a_run(project, **about):
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_gives_no_credit_back_and_says_what_turns(project):
     reference.keep(["b"])
     page = index.write(a_run(project)).read_text("utf-8")
@@ -596,6 +599,7 @@ def test_the_page_of_a_run_gives_no_credit_back_and_says_what_turns(project):
     assert "box 5.0 (not reproduced)" in page
 
 
+@pytest.mark.slow
 def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
     reference.keep(["b"])
     page = index.write(a_run(project, changed=["BOX"], parameters={"BOX": 9.0})).read_text("utf-8")
@@ -614,6 +618,7 @@ def test_a_batch_at_other_points_is_no_reference(project):
         reference.keep(["b"])
 
 
+@pytest.mark.slow
 def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furthest(project):
     with pytest.raises(ValueError, match="did not try the most disputed claim of wu2020"):
         robustness.points("wu2020", "paper")
@@ -692,6 +697,7 @@ def parameters(paper: str) -> dict:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_choice_is_a_parameter_of_the_record_with_its_main_setting_first(path):
     paper, choices = path.stem.removesuffix(".choices"), tomllib.loads(path.read_text())

@@ -20,6 +20,7 @@ def no_files_by_chance(monkeypatch):
 # what is shipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_any_number_of_rows_by_seed_in_the_layout_of_the_file(name):
     for rows in (1, 7, 5_000):

@@ -101,6 +101,7 @@ def in_columns(tensor):
     return tensor.dim() == 2 and tensor.t().is_contiguous() and not tensor.is_contiguous()
 
 
+@pytest.mark.slow
 @every
 @given(every_frame)
 def test_what_arrives_is_what_was_sent_to_the_bit(sent):
@@ -116,6 +117,7 @@ def test_what_arrives_is_what_was_sent_to_the_bit(sent):
         assert got.payload == sent.payload
 
 
+@pytest.mark.slow
 @every
 @given(every_frame, st.data())
 def test_a_torn_frame_is_malformed(sent, data):
@@ -127,6 +129,7 @@ def test_a_torn_frame_is_malformed(sent, data):
             unpack(torn)
 
 
+@pytest.mark.slow
 @every
 @given(
     every_frame, st.lists(st.tuples(st.integers(0), st.integers(1, 255)), min_size=1, max_size=8)
@@ -206,6 +209,7 @@ near = (
 )
 
 
+@pytest.mark.slow
 @every
 @given(st.dictionaries(st.integers(0, 11), near | json_values, max_size=3))
 @example({7: "bytes"})

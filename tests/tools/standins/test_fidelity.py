@@ -117,6 +117,7 @@ def test_every_measure_has_the_bar_of_the_issue():
         assert fidelity._row(name, 20.0, 0.0, 0.0)["number"] == pytest.approx(bar), name
 
 
+@pytest.mark.slow
 def test_a_row_that_counts_twice_is_a_row_that_stands_twice(halves):
     """What the bootstrap rests on, for all measures of the cards."""
     judged = fidelity.cards(subset(halves.train, np.arange(800)))
@@ -131,6 +132,7 @@ def test_a_row_that_counts_twice_is_a_row_that_stands_twice(halves):
         assert value == pytest.approx(twice, rel=1e-9, abs=1e-9), name
 
 
+@pytest.mark.slow
 def test_the_measures_of_cards_are_what_plain_functions_give(halves):
     measures = fidelity.cards(halves.train)(halves.test)
     X, Z = (half.X[:, 1:].astype(np.float64) for half in halves)
@@ -167,6 +169,7 @@ def halved(dataset, by):
     return fidelity._halves(dataset, *train_test(dataset, by=by))
 
 
+@pytest.mark.slow
 def test_companies_are_ranked_by_plain_scores():
     firms = datasets.load("distress", source="standin", variant="forecast", rows=1_500)
     halves = halved(firms, "account")
