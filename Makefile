@@ -28,7 +28,7 @@ help:
 	@echo "make paper       the same at the papers' own sizes (long)"
 	@echo "make environment  only .venv, from requirements.lock"
 	@echo "make lint        format and lint, as before a commit"
-	@echo "make check       format, lint, layers, doctests and the quick unit tests: about a minute"
+	@echo "make check       format, lint, contracts, types, doctests and the quick unit tests: two minutes"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make site        the read-only site from what is committed; then open build/site/index.html"
