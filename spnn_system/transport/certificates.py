@@ -265,7 +265,18 @@ def _certificate(path: Path) -> x509.Certificate:
         _role_in(certificate)  # a damaged name is read only when it is asked for
     except UNREADABLE:
         raise ValueError(f"{path} is no certificate in PEM form") from None
+    if not _ends_in_its_signature(certificate):
+        raise ValueError(f"{path} was changed: it does not end in its signature")
     return certificate
+
+
+def _ends_in_its_signature(signed: x509.Certificate | x509.CertificateSigningRequest) -> bool:
+    """Whether the file ends as it was written: in the signature's whole bytes.
+
+    A bit string says how many of its last bits are unused. Changed from 0 to 4, it leaves a
+    signature that ends in four zeros as it is, and the file would pass as another one.
+    """
+    return signed.public_bytes(serialization.Encoding.DER).endswith(b"\0" + signed.signature)
 
 
 def _key(path: Path):
@@ -297,7 +308,7 @@ def _request(path: Path, role: str) -> x509.CertificateSigningRequest:
         is_signed = asked.is_signature_valid
     except UNREADABLE:  # a key that is none
         is_signed = False
-    if not is_signed:
+    if not (is_signed and _ends_in_its_signature(asked)):
         raise ValueError(
             f"{path} was not signed by the key that it asks for, or was changed on its way: {role} "
             "sends it again"

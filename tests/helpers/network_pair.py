@@ -4,7 +4,7 @@ import contextlib
 import socket
 import threading
 
-from waiting import FAR
+from waiting import FAR, until
 
 from spnn_system.transport import certificates
 from spnn_system.transport.addresses import Address, free_addresses
@@ -115,3 +115,10 @@ def _end(connection):
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
+
+
+class Lines(list):
+    """A log that can be waited for."""
+
+    def refusal(self):
+        return until(lambda: [line for line in self if line.get("event") == "refused"])

@@ -8,48 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from good_config import GOOD, loaded
 from waiting import FAR
 
 from ppkit import models
 from ppkit.spnn import paillier_keys, protocols, training
 from spnn_system import config
 from spnn_system.transport.addresses import Address
-
-GOOD = """
-run = "first-try"
-source = "stand-in"
-[network]
-bandwidth = "100 Mbps"
-[protocol]
-name = "ss"
-[model]
-hidden = [8, 4]
-activation = ["sigmoid", "relu"]
-[training]
-train_rows = 8000
-batch = 3000
-[coordinator]
-address = "127.0.0.1:50050"
-[server]
-address = "127.0.0.1:50051"
-[dealer]
-address = "127.0.0.1:50052"
-[[holder]]
-name = "A"
-address = "127.0.0.1:50053"
-data = "rows/A.parquet"
-[[holder]]
-name = "bank"
-address = "127.0.0.1:50054"
-data = "B.csv"
-labels = "fraud"
-"""
-
-
-def loaded(tmp_path, text=GOOD, name="run.toml"):
-    path = tmp_path / name
-    path.write_text(text, "utf-8")
-    return config.load(path)
 
 
 def test_what_the_file_says_and_what_it_leaves_out(tmp_path):

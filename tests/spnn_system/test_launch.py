@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from log_lines import sent
 from network_runs import made, small_rows
 from played_roles import FOREVER, METRICS, line, log_of, play, started, typed
 from waiting import FAR, until
@@ -377,26 +378,6 @@ def test_a_child_whose_parent_has_ended_already_ends_too():
 
 
 TORN = b'{"at": 1, "sen'
-
-
-def sent(number, **different):
-    """A line of a message."""
-    return {
-        "at": float(number),
-        "sent_at": number + 0.5,
-        "step": number,
-        "phase": "online",
-        "sender": "B",
-        "receiver": "server",
-        "name": "h1",
-        "n_bytes": 8,
-        "wire_bytes": 100,
-        **different,
-    }
-
-
-def refused(role="A", event="refused", **more):
-    return {"event": event, "at": 0.0, "from": role, "why": "it was junk", **more}
 
 
 UNREADABLE = [

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from certificates_at import made_at
+from good_config import GOOD, loaded
 from played_roles import change, started
 
 from spnn_system import config, launch, preflight
@@ -196,43 +197,6 @@ def test_a_port_in_use_and_two_names_of_one_port(path, ppkit):
         ValueError, match=f"the address localhost:{where.port} of A is in use by another"
     ):
         preflight.check_ports(twice)
-
-
-GOOD = """
-run = "first-try"
-source = "stand-in"
-[network]
-bandwidth = "100 Mbps"
-[protocol]
-name = "ss"
-[model]
-hidden = [8, 4]
-activation = ["sigmoid", "relu"]
-[training]
-train_rows = 8000
-batch = 3000
-[coordinator]
-address = "127.0.0.1:50050"
-[server]
-address = "127.0.0.1:50051"
-[dealer]
-address = "127.0.0.1:50052"
-[[holder]]
-name = "A"
-address = "127.0.0.1:50053"
-data = "rows/A.parquet"
-[[holder]]
-name = "bank"
-address = "127.0.0.1:50054"
-data = "B.csv"
-labels = "fraud"
-"""
-
-
-def loaded(tmp_path, text=GOOD, name="run.toml"):
-    path = tmp_path / name
-    path.write_text(text, "utf-8")
-    return config.load(path)
 
 
 def test_a_host_that_nobody_knows(tmp_path):

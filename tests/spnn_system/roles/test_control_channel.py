@@ -1,18 +1,10 @@
 """A role that hears nothing of its coordinator, on simulated time."""
 
 from network_runs import made, small_rows
+from unheard import Unheard
 from waiting import FAR, Simulated
 
 from spnn_system.roles.party import Party
-from spnn_system.transport.endpoint import Silent
-
-
-def promised(sentence):
-    """(the step it stopped at, the step it goes on from) that a sentence names."""
-    words = sentence.replace(";", "").split()
-    steps = [int(word) for before, word in zip(words, words[1:]) if before == "step"]
-    assert "the run stops at step" in sentence and "--resume` goes on from step" in sentence
-    return tuple(steps)
 
 
 def a_role(tmp_path, clock, **settings):
@@ -22,24 +14,12 @@ def a_role(tmp_path, clock, **settings):
     return one
 
 
-class Unheard:
-    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call
-    takes.
-    """
-
-    def __init__(self, busy=lambda: None):
-        self.given, self.busy, self.stopped = [], busy, []
-
-    def call(self, role, method, said, *, timeout=None, until=None):
-        self.given.append(timeout)
-        self.busy()
-        raise Silent(role, "no")
-
-    def check(self):
-        pass
-
-    def stop(self, reason):
-        self.stopped.append(reason)
+def promised(sentence):
+    """(the step it stopped at, the step it goes on from) that a sentence names."""
+    words = sentence.replace(";", "").split()
+    steps = [int(word) for before, word in zip(words, words[1:]) if before == "step"]
+    assert "the run stops at step" in sentence and "--resume` goes on from step" in sentence
+    return tuple(steps)
 
 
 def test_a_role_that_hears_nothing_of_the_coordinator_stops_after_the_timeout(tmp_path):

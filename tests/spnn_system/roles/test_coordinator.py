@@ -6,31 +6,11 @@ import sys
 
 import pytest
 from network_runs import made, small_rows
+from unheard import Unheard
 from waiting import Simulated
 
 from spnn_system.roles.coordinator import Coordinator, Ended
 from spnn_system.roles.party import BAD_INPUT
-from spnn_system.transport.endpoint import Silent
-
-
-class Unheard:
-    """An endpoint whose calls fail; it keeps how long they were given.  busy: what each call
-    takes.
-    """
-
-    def __init__(self, busy=lambda: None):
-        self.given, self.busy, self.stopped = [], busy, []
-
-    def call(self, role, method, said, *, timeout=None, until=None):
-        self.given.append(timeout)
-        self.busy()
-        raise Silent(role, "no")
-
-    def check(self):
-        pass
-
-    def stop(self, reason):
-        self.stopped.append(reason)
 
 
 def all_here(tmp_path, *, resume=False, saved=None):

@@ -7,32 +7,13 @@ import threading
 from collections import Counter
 
 import pytest
+from log_lines import refused, sent
 from network_runs import made, nursery, small_rows
 
 from spnn_system.roles.party import Party
 from spnn_system.run.role_folder import SECRETS, MessageLog, RoleFolder, cut_to_lines
 
 TORN = b'{"at": 1, "sen'
-
-
-def sent(number, **different):
-    """A line of a message."""
-    return {
-        "at": float(number),
-        "sent_at": number + 0.5,
-        "step": number,
-        "phase": "online",
-        "sender": "B",
-        "receiver": "server",
-        "name": "h1",
-        "n_bytes": 8,
-        "wire_bytes": 100,
-        **different,
-    }
-
-
-def refused(role="A", event="refused", **more):
-    return {"event": event, "at": 0.0, "from": role, "why": "it was junk", **more}
 
 
 def read(path):

@@ -2,6 +2,8 @@
 one sentence.
 """
 
+import base64
+import re
 import shutil
 import stat
 from datetime import UTC, datetime, timedelta
@@ -300,3 +302,33 @@ def test_a_key_that_was_opened_later_is_not_used_for_a_connection(folder):
     ):
         with pytest.raises(ValueError, match=r"key\.pem is open to other users"):
             use()
+
+
+def with_unused_bits(pem: bytes) -> bytes:
+    """The same file, whose signature says that its last four bits are unused."""
+    first, *lines, last = pem.decode().splitlines()
+    content = bytearray(base64.b64decode("".join(lines)))
+    signature = content.rindex(b"\x03", 0, -64)  # the last bit string
+    content[signature + 2] = 4
+    body = base64.b64encode(bytes(content)).decode()
+    return "\n".join([first, body, last, ""]).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["request.pem", "certificate.pem"])
+def test_a_signature_of_fewer_bits_is_refused(tmp_path, file):
+    """One in sixteen signatures ends in four zeros: such a file was taken as it was.
+
+    260 keys: none of them has such a signature with a chance of (15/16)^260 < 1e-7."""
+    refusals = []
+    for k in range(260):
+        place = tmp_path / str(k)
+        certificates.make(place, ["A"])
+        path = place / "A" / file
+        path.write_bytes(with_unused_bits(path.read_bytes()))
+        with pytest.raises(ValueError, match=re.escape(str(path))) as refused:
+            certificates.sign(place, ["A"], fresh=True) if "req" in file else certificates.check(
+                place, "A"
+            )
+        refusals.append(str(refused.value))
+    assert any("changed" in said for said in refusals)

@@ -16,50 +16,12 @@ import torch
 from network_pair import Pair, Wire, loopback, opened
 from waiting import FAR, Hand, until
 
-from spnn_system.transport import certificates, frames, listener
+from spnn_system.transport import frames
 from spnn_system.transport.endpoint import OutOfTurn, Silent, Stopped
 from spnn_system.transport.frames import Frame, pack
 from spnn_system.transport.links import Rejected
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Certificates of one run for three roles, and of others that must not get in."""
-    place = tmp_path_factory.mktemp("certificates")
-    certificates.make(place, ["A", "B", "server", "stranger"])
-    certificates.make(place / "other", ["A", "server"])
-    return place
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """However slow the machine is, a cut is not taken for a message that is too short."""
-    monkeypatch.setattr(listener, "CLOSING_SECONDS", FAR)
-
-
-class Lines(list):
-    """A log that can be waited for."""
-
-    def refusal(self):
-        return until(lambda: [line for line in self if line.get("event") == "refused"])
-
-
-@pytest.fixture
-def place(folder):
-    """server, which A may send "good" and B "other"; its address and its log."""
-    addresses, lines = loopback("A", "B", "server"), Lines()
-    server = opened(
-        "server",
-        addresses,
-        run="r",
-        certificates=folder,
-        timeout=FAR,
-        log=lines.append,
-        accepts={"A": {"good"}, "B": {"other"}},
-    )
-    server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
-    with server:
-        yield server, addresses, lines
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def good(**changes):

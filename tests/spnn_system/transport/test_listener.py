@@ -11,10 +11,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from network_pair import Pair, loopback, opened
-from waiting import FAR, until
+from network_pair import Lines, Pair, loopback, opened
+from waiting import FAR
 
-from spnn_system.transport import certificates, frames, listener
+from spnn_system.transport import certificates, frames
 from spnn_system.transport.addresses import Address
 from spnn_system.transport.frames import Frame, pack
 from spnn_system.transport.links import Rejected
@@ -22,44 +22,7 @@ from spnn_system.transport.links import Rejected
 Code, PEM = grpc.StatusCode, Encoding.PEM
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Certificates of one run for three roles, and of others that must not get in."""
-    place = tmp_path_factory.mktemp("certificates")
-    certificates.make(place, ["A", "B", "server", "stranger"])
-    certificates.make(place / "other", ["A", "server"])
-    return place
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """However slow the machine is, a cut is not taken for a message that is too short."""
-    monkeypatch.setattr(listener, "CLOSING_SECONDS", FAR)
-
-
-class Lines(list):
-    """A log that can be waited for."""
-
-    def refusal(self):
-        return until(lambda: [line for line in self if line.get("event") == "refused"])
-
-
-@pytest.fixture
-def place(folder):
-    """server, which A may send "good" and B "other"; its address and its log."""
-    addresses, lines = loopback("A", "B", "server"), Lines()
-    server = opened(
-        "server",
-        addresses,
-        run="r",
-        certificates=folder,
-        timeout=FAR,
-        log=lines.append,
-        accepts={"A": {"good"}, "B": {"other"}},
-    )
-    server.on_call("double", lambda caller, body: {"caller": caller, "twice": 2 * body["x"]})
-    with server:
-        yield server, addresses, lines
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def knock(address, credentials, messages, session="s", method="Deliver", target="server"):
