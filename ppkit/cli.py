@@ -97,6 +97,9 @@ def reproduce(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="do not go on in an unfinished run")
     ] = False,
+    warm: Annotated[
+        bool, typer.Option(help="fork kernels from one that has imported what they import")
+    ] = True,
     runs: Annotated[
         Path | None, typer.Option(help="folder for the runs, else runs/ of the project")
     ] = None,
@@ -128,6 +131,7 @@ def reproduce(
         at_once=jobs,
         limit=limit,
         fresh=fresh,
+        warm=warm,
         runs=runs,
         client=_connected(scheduler, *files) if scheduler else None,
     )

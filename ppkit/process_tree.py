@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 
 MARK = "PPKIT_STARTED_FOR"  # environment variable that says what a process belongs to
+ROOM = "PPKIT_ROOM"  # one that only makes the block of variables long (see `take_environment`)
 PATIENCE = 2.0  # seconds that a signal is given to work
 # environment variables that say how many threads a child computes with
 THREAD_COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -43,6 +45,30 @@ def adopt_orphans() -> None:
     """
     if _LIBC is not None:
         _LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def take_environment(variables: Mapping[str, str]) -> None:
+    """Make `variables` the environment of this process, which was forked and not started anew, and
+    show its MARK to `end_marked` and to whoever else looks from outside.
+
+    The system shows the block of variables that a process was started with, and a fork's is its
+    parent's; so the new ones are written over that block, the mark first, as many as it has room
+    for.  ValueError if it has none for the mark.
+    Linux only.
+    """
+    os.environ.clear()
+    os.environ.update(variables)  # copies: none lies in the old block
+    after_name = Path("/proc/self/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    begin, end = int(after_name[47]), int(after_name[48])  # env_start, env_end
+    block = b""
+    for name in sorted(variables, key=lambda name: name != MARK):
+        shown = os.fsencode(f"{name}={variables[name]}") + b"\0"
+        if len(block) + len(shown) <= end - begin:
+            block += shown
+        elif name == MARK:
+            raise ValueError(f"no room for {shown!r} in {end - begin} bytes")
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, block, len(block))
 
 
 def end(processes: Iterable[psutil.Process]) -> None:

@@ -11,6 +11,7 @@ peers send: scheduler, workers and asker trust each other, and TLS keeps out the
 import logging
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -24,7 +25,8 @@ from uuid import uuid4
 
 from distributed import Client, Future, Security, get_worker
 
-from ppkit.runs import Refused, cut, key, reason, run_folder, tls
+from ppkit.runs import Refused, cut, environment, key, reason, run_folder, tls
+from ppkit.runs.warm import WarmParent
 from ppkit.runs.worker import DONE, Children, failed
 
 LOOKS_EVERY = 1.0  # seconds between two looks at who is there
@@ -33,6 +35,7 @@ FETCHED_IN = 60.0  # seconds that what a job left may take to come
 LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job that ends them
 BESIDE_AT_MOST = 5_000_000  # bytes of the files that go to a worker with a notebook
 PLAIN = re.compile(r"[^./\0][^/\0]*")  # a file's own name
+_PARENTS: dict[str, WarmParent] = {}  # of this worker: one at most, by its notebook
 PLACES = ("notebooks", "html", "figures", "claims", "measured")  # where a job leaves files
 
 
@@ -302,7 +305,7 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
             folder.mkdir(parents=True, exist_ok=True)
         here = {"notebook": str(home / f"{name}.ipynb"), "folder": str(run)}
         run_folder.write_json(scratch / "spec.json", told | here)
-        with Children() as child:
+        with Children(parent=_parent_here(told, home / f"{name}.ipynb", scratch)) as child:
             child.start(name, scratch / "spec.json")
             event: dict = {}
             while "done" not in event:
@@ -312,6 +315,22 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
             return outcome, {}
         left = [file for place in PLACES for file in (run / place).glob("*") if file.is_file()]
         return outcome, {file.relative_to(run).as_posix(): file.read_bytes() for file in left}
+
+
+def _parent_here(told: dict, notebook: Path, scratch: Path) -> WarmParent | None:
+    """What this worker forks its jobs from: one parent for all points of a notebook.
+
+    It goes with the worker's process, or when a job of another notebook comes.
+    """
+    if told["threads"] != 1 or sys.platform != "linux":
+        return None
+    if told["notebook"] not in _PARENTS:
+        for other in _PARENTS.values():
+            other.__exit__()
+        _PARENTS.clear()
+        variables = environment.for_kernel(scratch, threads=1, source=told["source"])
+        _PARENTS[told["notebook"]] = WarmParent([notebook], variables)
+    return _PARENTS[told["notebook"]]
 
 
 def differs(here: dict, there: object) -> str:

@@ -23,6 +23,7 @@ from ppkit.process_tree import die_with_parent
 from ppkit.runs import ANSWER_SECONDS, Refused, catalogue
 from ppkit.runs.environment import for_kernel
 from ppkit.runs.pages import WIDGET_VIEW
+from ppkit.runs.spare_kernel import SpareKernel, SpareProvisioner
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -47,7 +48,10 @@ class Bound:
     Where jupyter_client can, they talk encrypted; else a new ipykernel warns on stderr.
     The connection file lies in $JUPYTER_RUNTIME_DIR where there is one: what a killed manager
     leaves goes with it.
+    spare: a process that waits to be the first kernel; None where each starts afresh.
     """
+
+    spare: SpareKernel | None = None
 
     def __init__(self, **settings):
         super().__init__(**settings)
@@ -60,11 +64,21 @@ class Bound:
             self.connection_file = os.path.join(folder, f"{name}.json")
 
     async def _async_pre_start_kernel(self, **settings):
+        if self.spare and self.provisioner is None:
+            self.kernel_id = self.kernel_id or str(uuid.uuid4())
+            about = {"kernel_id": self.kernel_id, "kernel_spec": self.kernel_spec}
+            self.provisioner = SpareProvisioner(**about, parent=self)
+            self.provisioner.spare = self.spare
         return await super()._async_pre_start_kernel(**{**settings, "preexec_fn": die_with_parent})
 
 
 class BoundKernel(Bound, AsyncKernelManager):
     """The kernel manager of `ppkit reproduce` and `ppkit execute`."""
+
+
+def kernel_from(spare: SpareKernel | None) -> type[BoundKernel]:
+    """A kernel manager whose first kernel is `spare`."""
+    return type("SpareBoundKernel", (BoundKernel,), {"spare": spare})
 
 
 def client_of(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:

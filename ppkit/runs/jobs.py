@@ -2,7 +2,9 @@
 has others do it."""
 
 import shutil
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +12,7 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from ppkit.process_tree import terminated_like_interrupted
-from ppkit.runs import catalogue, environment, run_folder
+from ppkit.runs import catalogue, environment, run_folder, warm
 from ppkit.runs.worker import DONE, RUNNING
 
 MEMORY = 2560  # MB that a notebook is planned with
@@ -65,6 +67,11 @@ class Job:
     def n_cells(self) -> int:
         return catalogue.n_code_cells(self.task.path) + bool(self.task.parameters)
 
+    @property
+    def threads(self) -> int | None:
+        """Of its kernel; None for all cores."""
+        return THREADS[self.folder.record["profile"]]
+
     def begin(self) -> Path:
         """Note that it runs; returns the file of what its child process is told."""
         self.folder.clear(self.name)
@@ -78,7 +85,7 @@ class Job:
             "name": self.name,
             "parameters": self.task.parameters,
             "source": self.source,
-            "threads": THREADS[self.folder.record["profile"]],
+            "threads": self.threads,
             "limit": self.limit,
         }
         run_folder.write_json(scratch / "spec.json", told)
@@ -92,6 +99,22 @@ class Job:
         self.folder.save()
         if outcome["status"] == DONE:
             shutil.rmtree(self.folder.path / ".cache" / self.name)
+
+
+def warm_parent(jobs: Mapping[str, Job]) -> AbstractContextManager[warm.WarmParent | None]:
+    """What the workers of these jobs are forked from, within a block.
+
+    None where a fresh interpreter does as well: for a single job, for jobs on several threads, and
+    elsewhere than on Linux.
+    """
+    if len(jobs) < 2 or sys.platform != "linux":
+        return nullcontext()
+    first = next(iter(jobs.values()))
+    if first.threads != 1:
+        return nullcontext()
+    scratch = first.folder.path / ".cache" / first.name
+    variables = environment.for_kernel(scratch, threads=first.threads, source=first.source)
+    return warm.WarmParent({job.task.path: None for job in jobs.values()}, variables)
 
 
 def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def reproduce(
     at_once: int | None = None,
     limit: float | None = None,
     fresh: bool = False,
+    warm: bool = True,
     runs: Path | None = None,
     client: "Client | None" = None,
 ) -> int:
@@ -55,7 +57,10 @@ def reproduce(
     that are equal, such as .5 and .50, run once.
     profile, source, given: as `catalogue.assign`.
     at_once: jobs at a time, >= 1; None for `jobs.at_once`.  limit: seconds that each may take, > 0.
-    fresh: begin a new folder even if an unfinished one fits.  runs: None for the project's runs/.
+    fresh: begin a new folder even if an unfinished one fits.
+    warm: fork kernels from one process that has imported what they import, where that pays (see
+    `jobs.warm_parent`); else each starts on a fresh interpreter.
+    runs: None for the project's runs/.
     client: of a scheduler, as `cluster.connect` gives it; None for this machine.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
     before anything runs.
@@ -69,12 +74,6 @@ def reproduce(
     else:
         kind = batch.Batch
         tasks, more = batch.planned(chosen, points, profile=profile, source=source)
-    executor: jobs.Executor = Children(at_once or jobs.at_once(profile))
-    if client:
-        from ppkit.runs import cluster
-
-        [path] = chosen.values()
-        executor = cluster.Workers(client, source, cluster.beside(path))
     digest = key.of(tasks, source, profile)
     runs = (runs or project.root() / "runs").resolve()
     folder = None if fresh else run_folder.find_unfinished(runs, digest, kind)
@@ -86,7 +85,17 @@ def reproduce(
         what = "notebooks" if points is None else "points"
         there = f"{len(tasks) - len(missing)} of {len(tasks)} {what} are there"
         print(f"going on in {folder.title}: {there}")
-    return carry_out(folder, missing, executor)
+    if client:
+        from ppkit.runs import cluster
+
+        [path] = chosen.values()
+        return carry_out(folder, missing, cluster.Workers(client, source, cluster.beside(path)))
+    with jobs.warm_parent(missing) if warm else nullcontext() as parent:
+        children = Children(at_once or jobs.at_once(profile), parent)
+        code = carry_out(folder, missing, children)
+    for why, count in children.refused.items():
+        print(f"{count} of {len(missing)} started on a fresh interpreter: {why}")
+    return code
 
 
 def carry_out(

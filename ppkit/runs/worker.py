@@ -1,6 +1,7 @@
 """One notebook in one child process, `python -m ppkit.runs.worker SPEC.json`, which says one JSON
 line a cell on stdout; and the parent that starts workers, measures their memory and ends them.
 
+A worker starts on a fresh interpreter, or is forked from a `warm.WarmParent`.
 Whoever starts a worker holds its stdin open: when that ends, so does the worker, and all that it
 started.
 
@@ -14,39 +15,52 @@ which the parent adds "peak_memory_mb".
 import json
 import os
 import queue
-import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
+
+import psutil
 
 from ppkit import process_tree
 from ppkit.atomic_writing import write_whole
 from ppkit.runs import ANSWER_SECONDS, environment, reason
+from ppkit.runs.warm import NotWarm, WarmParent
+
+if TYPE_CHECKING:
+    from ppkit.runs.spare_kernel import SpareKernel
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
+FORKED, FRESH = "forked", "fresh"  # how its worker and kernel start
 LINES_KEPT = 12
 MEASURED_EVERY = 0.25  # seconds between two looks at the memory of all, or more, so that they cost
 MEASURED_SHARE = 0.01  # at most this share of one core
 
 
-def main(spec_file: str) -> None:
+def main(spec_file: str, spare_kernel: "type[SpareKernel] | None" = None) -> None:
     """Run the notebook that `spec_file` describes and say how it went; a failed notebook is an
-    answer, not an error."""
+    answer, not an error.
+
+    spare_kernel: what forks its kernel from this process, before anything else runs here; None for
+    a kernel of its own interpreter.
+    """
     process_tree.adopt_orphans()
-    threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
     os.environ[process_tree.MARK] = spec_file
-    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    descriptor = os.dup(1)
     os.dup2(2, 1)  # whatever else prints must not mix with the events
+    spare = spare_kernel([descriptor]) if spare_kernel else None
+    threading.Thread(target=_end_with_parent, args=(spec_file,), daemon=True).start()
+    events = os.fdopen(descriptor, "w", encoding="utf-8")
 
     def say(event: dict) -> None:
         print(json.dumps(event, allow_nan=False), file=events, flush=True)
 
-    outcome = run(json.loads(Path(spec_file).read_text("utf-8")), say)
+    outcome = run(json.loads(Path(spec_file).read_text("utf-8")), say, spare)
     process_tree.end_marked(spec_file)
     say({"done": outcome})
 
@@ -62,16 +76,19 @@ def failed(error: str, cell: int = 0) -> dict[str, Any]:
     return {"status": FAILED, "error": error, "cell": cell, "seconds": 0.0, "peak_memory_mb": 0}
 
 
-def run(spec: dict[str, Any], say: Callable[[dict], None]) -> dict[str, Any]:
+def run(
+    spec: dict[str, Any], say: Callable[[dict], None], spare: "SpareKernel | None" = None
+) -> dict[str, Any]:
     """Execute the notebook, keep it and its page, and return its line of run.json.
 
-    spec: as above.  say: called with {"cell": k} at each code cell.
+    spec: as above.  say: called with {"cell": k} at each code cell.  spare: its kernel, or None for
+    one that starts afresh.
     """
     start = time.monotonic()
     at = {"cell": 0}
     outcome: dict[str, Any] = {"status": DONE}
     try:
-        _execute(spec, say, at)
+        _execute(spec, say, spare, at)
     except Exception as error:
         outcome = {"status": FAILED, **_why(error), **at}
     outcome["seconds"] = round(time.monotonic() - start, 1)
@@ -83,11 +100,16 @@ def run(spec: dict[str, Any], say: Callable[[dict], None]) -> dict[str, Any]:
     return outcome
 
 
-def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, int]) -> None:
+def _execute(
+    spec: dict[str, Any],
+    say: Callable[[dict], None],
+    spare: "SpareKernel | None",
+    at: dict[str, int],
+) -> None:
     import nbformat
     import papermill
 
-    from ppkit.runs.execute import BoundKernel
+    from ppkit.runs.execute import kernel_from
 
     notebook = nbformat.read(spec["notebook"], as_version=4)
 
@@ -104,7 +126,7 @@ def _execute(spec: dict[str, Any], say: Callable[[dict], None], at: dict[str, in
         language="python",
         progress_bar=False,
         on_cell_execute=begins,
-        kernel_manager_class=BoundKernel,
+        kernel_manager_class=kernel_from(spare),
         shutdown_kernel="immediate",
         store_widget_state=False,
         start_timeout=ANSWER_SECONDS,
@@ -150,12 +172,16 @@ def _why(error: Exception) -> dict[str, Any]:
 class Child:
     """A worker that runs.
 
+    life: what ends it when it is closed.  events: its lines.  kernel: FORKED, or FRESH.
     spec: the file that says what it runs, which is also the mark of all that it starts.
     limit: seconds that it may take, or None.  peak: bytes that it and all below it have held at
     most.
     """
 
-    process: subprocess.Popen
+    process: psutil.Process
+    life: IO[bytes]
+    events: IO[bytes]
+    kernel: str
     spec: Path
     limit: float | None
     began: float
@@ -171,19 +197,25 @@ class Children(AbstractContextManager):
     """Workers by name. Leaving the block ends those that still run, and their kernels, in seconds.
 
     at_once: how many there is room for.
+    parent: what forks them; None where each starts afresh.
+    Why a worker could not be forked is in `refused`, with how many.
     """
 
-    def __init__(self, at_once: int = 1):
+    def __init__(self, at_once: int = 1, parent: WarmParent | None = None):
         self.at_once = at_once
         self.running: dict[str, Child] = {}
+        self.refused: Counter[str] = Counter()
+        self._parent = parent
         self._measure_at = 0.0
         self._events: queue.Queue[tuple[str, dict]] = queue.Queue()
 
     def __exit__(self, *_) -> None:
         for child in self.running.values():
             process_tree.end_marked(str(child.spec))
-            child.process.kill()
-            child.process.wait()
+            with suppress(psutil.NoSuchProcess):
+                child.process.kill()
+                child.process.wait()
+            child.life.close()
         self.running.clear()
 
     def has_room(self) -> bool:
@@ -196,7 +228,11 @@ class Children(AbstractContextManager):
         What a killed worker on the same file has left running ends first.
         """
         process_tree.end_marked(str(spec))
-        told = json.loads(spec.read_text("utf-8"))
+        child = self._started(spec, json.loads(spec.read_text("utf-8")))
+        self.running[name] = child
+        threading.Thread(target=self._listen, args=(name, child), daemon=True).start()
+
+    def _started(self, spec: Path, told: dict[str, Any]) -> Child:
         variables = environment.for_kernel(
             spec.parent,
             threads=told["threads"],
@@ -204,18 +240,45 @@ class Children(AbstractContextManager):
             run=Path(told["folder"]),
             name=told["name"],
         )
-        with open(spec.with_name("stderr.txt"), "w", encoding="utf-8") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ppkit.runs.worker", str(spec)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=Path(told["notebook"]).parent,
-                env=variables,
-                start_new_session=True,
-            )
-        self.running[name] = Child(process, spec, told["limit"], time.monotonic())
-        threading.Thread(target=self._listen, args=(name, process, spec), daemon=True).start()
+        folder = Path(told["notebook"]).parent
+        stdin, life = os.pipe()
+        events, stdout = os.pipe()
+        with (
+            open(stdin, "rb") as its_life,
+            open(stdout, "wb") as its_events,
+            open(spec.with_name("stderr.txt"), "wb") as errors,
+        ):
+            streams = [its_life.fileno(), its_events.fileno(), errors.fileno()]
+            process, kernel = self._process(spec, folder, variables, streams)
+        return Child(
+            process,
+            open(life, "wb"),
+            open(events, "rb"),
+            kernel,
+            spec,
+            told["limit"],
+            time.monotonic(),
+        )
+
+    def _process(
+        self, spec: Path, folder: Path, variables: dict[str, str], streams: list[int]
+    ) -> tuple[psutil.Process, str]:
+        """A forked worker if there can be one, else a fresh one; and which it is."""
+        if self._parent:
+            try:
+                return self._parent.fork(spec, folder, variables, streams), FORKED
+            except NotWarm as why:
+                self.refused[str(why)] += 1
+        fresh = psutil.Popen(
+            [sys.executable, "-P", "-m", "ppkit.runs.worker", str(spec)],
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            cwd=folder,
+            env=variables,
+            start_new_session=True,
+        )
+        return fresh, FRESH
 
     def next_event(self, meanwhile: Callable[[], object] = lambda: None) -> tuple[str, dict]:
         """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}),
@@ -236,6 +299,7 @@ class Children(AbstractContextManager):
             if "done" in event:
                 child, last = self.running.pop(name), event["done"]
                 last["peak_memory_mb"] = round(child.peak / environment.MB)
+                last["kernel"] = child.kernel
                 if last["status"] == FAILED and child.is_late:
                     last["error"] = f"ended at its limit of {child.limit:g} s"
             return name, event
@@ -249,20 +313,30 @@ class Children(AbstractContextManager):
         spent = time.thread_time() - began
         self._measure_at = time.monotonic() + max(MEASURED_EVERY, spent / MEASURED_SHARE)
 
-    def _listen(self, name: str, process: subprocess.Popen, spec: Path) -> None:
+    def _listen(self, name: str, child: Child) -> None:
         last: dict[str, Any] = {}
-        with process:  # waits, and closes its pipes
-            for line in process.stdout or ():
+        with child.life, child.events:
+            for line in child.events:
                 last = _event(line)
                 if "cell" in last:
                     self._events.put((name, last))
+            code = _code(child.process)
         if "done" not in last:
-            process_tree.end_marked(str(spec))
-            error = f"its process ended with code {process.returncode} before the notebook did"
-            errors = spec.with_name("stderr.txt").read_text("utf-8", errors="replace")
+            process_tree.end_marked(str(child.spec))
+            error = f"its process ended{code} before the notebook did"
+            errors = child.spec.with_name("stderr.txt").read_text("utf-8", errors="replace")
             end = {"traceback": errors.splitlines()[-LINES_KEPT:]}
             last = {"done": failed(error, last.get("cell", 0)) | end}
         self._events.put((name, last))
+
+
+def _code(process: psutil.Process) -> str:
+    """Wait for a worker's end; returns its exit code in words, which only its parent can know."""
+    with suppress(psutil.NoSuchProcess):
+        code = process.wait()
+        if code is not None:
+            return f" with code {code}"
+    return ""
 
 
 def _event(line: bytes) -> dict:

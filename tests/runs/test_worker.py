@@ -3,7 +3,6 @@
 Not what left its session, and not what lost its parent.
 """
 
-import contextlib
 import errno
 import io
 import json
@@ -63,7 +62,7 @@ def ended(processes) -> bool:
 
 
 @pytest.fixture
-def waiting(project, seconds):
+def waiting(project, seconds, request):
     """`ppkit reproduce` on two notebooks, of which the first waits; (runner, all its processes).
 
     Of three sleepers one left the session, lost its parent and does not hear SIGTERM; and one, of
@@ -71,7 +70,8 @@ def waiting(project, seconds):
     """
     project.add("01_waits", f"{STARTS.format(seconds=seconds)}\n{WAITS}", parameters=None)
     project.add("02_quick", "print(2)", parameters=None)
-    command, environment = project.command("reproduce", "--jobs", "1")
+    how = getattr(request, "param", "--warm")
+    command, environment = project.command("reproduce", "--jobs", "1", how)
     parent = subprocess.Popen(
         command,
         env=environment,
@@ -104,14 +104,23 @@ def test_nothing_outlives_the_runner(waiting, seconds, number):
 
 
 @linux_only
-def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(project, waiting, seconds):
+@pytest.mark.parametrize(
+    "waiting, code",
+    [("--warm", ""), ("--no-warm", " with code -9")],  # a forked worker is no child of the runner
+    indirect=["waiting"],
+)
+def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(
+    project, waiting, seconds, code
+):
     parent, family = waiting
     [worker] = psutil.Process(parent.pid).children()
+    if not code:
+        [worker] = worker.children()
     worker.kill()
     _, said = parent.communicate(timeout=FAR)
     assert parent.returncode == 1
     assert (
-        "01_waits failed in code cell [1]: its process ended with code -9 before the notebook did"
+        f"01_waits failed in code cell [1]: its process ended{code} before the notebook did"
     ) in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
@@ -148,22 +157,15 @@ def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(t
         mine.wait(timeout=FAR), other.wait(timeout=FAR)
 
 
-class Ended(contextlib.nullcontext):
-    """A process that has ended, and what it said."""
-
-    def __init__(self, stdout, returncode):
-        super().__init__()
-        self.stdout, self.returncode = stdout, returncode
-
-
 @pytest.mark.parametrize("left", [b"\xff\xfe bad\n", b"killed\n"])
 def test_a_worker_that_ends_within_a_line_has_failed_and_nobody_waits_for_it(tmp_path, left):
     spec = tmp_path / "spec.json"
     (tmp_path / "stderr.txt").write_bytes(left)
+    process = SimpleNamespace(wait=lambda: -9)
     says = io.BytesIO(b'{"cell": 1}\n{"do')
-    child = Ended(stdout=says, returncode=-9)
+    child = worker.Child(process, io.BytesIO(), says, worker.FRESH, spec, None, 0.0)
     children = worker.Children()
-    children._listen("01_a", child, spec)
+    children._listen("01_a", child)
     assert children._events.get_nowait() == ("01_a", {"cell": 1})
     _, last = children._events.get_nowait()
     assert last["done"]["status"] == worker.FAILED and "with code -9" in last["done"]["error"]
@@ -220,7 +222,7 @@ def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
         measured = Children()
         now.wall, now.spent = 0.0, 0.0
         process = SimpleNamespace(pid=1)
-        measured.running["a"] = worker.Child(process, None, None, 0.0)
+        measured.running["a"] = worker.Child(process, None, None, worker.FRESH, None, None, 0.0)
         while now.wall < 100:
             measured._measure()
             now.wall += 0.01

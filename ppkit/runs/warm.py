@@ -1,0 +1,118 @@
+"""Workers and kernels without their start: forked from a parent process that has imported what the
+notebooks of a run import.
+
+A job on a fresh interpreter imports some seconds long before its first own line. The parent (see
+`warm_parent`) pays that once a run. Where a job cannot be forked it starts on a fresh interpreter,
+as ever, and the run says why. Linux only.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import psutil
+
+from ppkit.process_tree import MARK, ROOM
+from ppkit.runs import ANSWER_SECONDS
+
+MESSAGE = 1 << 20  # bytes of a request at most
+# Variables that are read when they are needed. What others say may have been read at import.
+PER_JOB = {
+    *("IPYTHONDIR", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR"),
+    *("PPKIT_RUN", "PPKIT_NOTEBOOK", "PPKIT_SOURCE", MARK),
+}
+
+
+class NotWarm(Exception):
+    """A job cannot be forked; the message says why."""
+
+
+class WarmParent(AbstractContextManager):
+    """The parent process, as the one that asks it sees it. It ends with the block, or with the
+    process that made it.
+
+    notebooks: whose imports it makes.  variables: of a kernel, as `environment.for_kernel`.
+    It starts with the first `fork`, which waits until it has imported all.
+    """
+
+    def __init__(self, notebooks: Iterable[Path], variables: Mapping[str, str]):
+        self._notebooks = list(notebooks)
+        self._variables = dict(variables)
+        self._refused = ""
+        self._open = ExitStack()
+        self._socket: socket.socket | None = None
+
+    def __exit__(self, *_) -> None:
+        self._open.close()
+
+    def fork(
+        self, spec: Path, folder: Path, variables: Mapping[str, str], streams: Sequence[int]
+    ) -> psutil.Process:
+        """A worker on the file `spec`, in `folder`, with these variables.
+
+        streams: file descriptors of its stdin, stdout and stderr.
+        NotWarm if a variable that may have been read at import differs from the parent's, if a
+        source has changed since the parent imported it, or if the parent cannot fork.
+        """
+        names = {*variables, *self._variables} - PER_JOB
+        others = sorted(n for n in names if variables.get(n) != self._variables.get(n))
+        if others:
+            raise NotWarm(f"{', '.join(others)} differs from the first job's")
+        request = {"spec": str(spec), "folder": str(folder), "variables": dict(variables)}
+        answer = self._ask(request, streams)
+        try:
+            return psutil.Process(answer["pid"])
+        except psutil.NoSuchProcess:
+            raise NotWarm("a forked worker ended at once") from None
+
+    def _ask(self, request: dict, streams: Sequence[int]) -> dict:
+        if not self._refused:
+            try:
+                if self._socket is None:
+                    self._socket = self._started()
+                    _answer(self._socket)
+                socket.send_fds(self._socket, [json.dumps(request).encode()], list(streams))
+                return _answer(self._socket)
+            except NotWarm as why:
+                self._refused = str(why)
+            except (OSError, ValueError) as error:
+                self._refused = self._last_words() or f"{type(error).__name__}: {error}"
+        raise NotWarm(self._refused)
+
+    def _started(self) -> socket.socket:
+        own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._open.enter_context(own)
+        own.settimeout(ANSWER_SECONDS)
+        self._errors = self._open.enter_context(tempfile.TemporaryFile())
+        command = [sys.executable, "-P", "-m", "ppkit.runs.warm_parent", str(its.fileno())]
+        with its:
+            process = subprocess.Popen(
+                [*command, *map(str, self._notebooks)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=self._errors,
+                env={**self._variables, ROOM: "." * 4096},
+                pass_fds=[its.fileno()],
+                start_new_session=True,
+            )
+        self._open.callback(process.wait)
+        self._open.callback(process.kill)
+        return own
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def _answer(parent: socket.socket) -> dict:
+    """What the parent says next; NotWarm if it refuses, ValueError if it has ended."""
+    answer = json.loads(parent.recv(MESSAGE))
+    if "refused" in answer:
+        raise NotWarm(answer["refused"])
+    return answer
