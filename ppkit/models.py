@@ -79,10 +79,12 @@ def mlp(
     layers: list[nn.Module] = []
     between = activations(activation, len(sizes) - 2)
     for fan_in, fan_out, after in zip(sizes[:-1], sizes[1:], [*between, nn.Identity()]):
-        linear = nn.utils.skip_init(nn.Linear, fan_in, fan_out, dtype=dtype)
+        linear = nn.Linear(fan_in, fan_out, device="meta", dtype=dtype)  # draws nothing
         bound = fan_in**-0.5 if start == "random" else 0.0
-        for parameter in linear.parameters():
-            nn.init.uniform_(parameter, -bound, bound, generator=rng)
+        for name, parameter in list(linear.named_parameters()):
+            drawn = torch.empty(parameter.shape, dtype=dtype)
+            drawn.uniform_(-bound, bound, generator=rng)
+            linear.register_parameter(name, nn.Parameter(drawn))
         layers += [linear, after]
     return nn.Sequential(*layers[:-1])
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm, rankdata
 from sklearn.linear_model import LogisticRegression
 
+from ppkit import optimisers
 from ppkit.attacks.arrays import bits_of, matrix
 from ppkit.models import classification_loss, mlp
 from ppkit.validation import one_of
@@ -197,7 +198,7 @@ def _perceptron(
     steps, batch = 600, 512
     draws = torch.Generator().manual_seed(int(rng.integers(2**62)))
     model = mlp((known.shape[1], 16, 1), rng=draws, dtype=torch.float64)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3, fused=True)
+    optimiser = optimisers.Adam(model.parameters(), lr=1e-2, weight_decay=1e-3, fused=True)
     X, y = torch.from_numpy(known), torch.from_numpy(bits)
     for step in range(steps):
         for group in optimiser.param_groups:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from ppkit import accounting, mechanisms
+from ppkit import accounting, mechanisms, optimisers
 from ppkit.models import classification_loss, mlp
 from ppkit.validation import must_be
 
@@ -141,7 +141,7 @@ class Defender:
         must_be("a finite number >= 0", strength=strength)
         self.strength = strength
         self._attacker = mlp((width, 16, 1), rng=rng, dtype=torch.float64)
-        self._optimiser = torch.optim.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
+        self._optimiser = optimisers.Adam(self._attacker.parameters(), lr=1e-2, fused=True)
 
     def attach(self, net: nn.Module, bits: torch.Tensor) -> None:
         """Guard h1 in every call net(rows) with gradients from now on.

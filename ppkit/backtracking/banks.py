@@ -24,7 +24,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from ppkit import evaluation
+from ppkit import evaluation, optimisers
 from ppkit.federated import average
 from ppkit.models import classification_loss, mlp
 from ppkit.validation import binary, finite, must_be, one_of
@@ -120,7 +120,7 @@ class Training:
 
     n_epochs: int = 3
     batch_size: int = 128
-    optimizer: Callable[..., torch.optim.Optimizer] = partial(torch.optim.SGD, lr=0.5)
+    optimizer: Callable[..., torch.optim.Optimizer] = partial(optimisers.SGD, lr=0.5)
     gradient: Gradient | None = None
 
     def __post_init__(self) -> None:

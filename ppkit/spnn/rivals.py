@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from ppkit import optimisers
 from ppkit.models import activations, mlp
 from ppkit.spnn.party import rows_of
 from ppkit.spnn.ring import total
@@ -224,7 +225,7 @@ class PiecewiseNet(NN):
     def step(self, rows: Tensor, y: Tensor, *, lr: float) -> None:
         """One step of gradient descent on some of the prepared rows.  y: (len(rows),), their
         labels.  lr: > 0."""
-        steps = torch.optim.SGD(self.parameters(), lr=lr)
+        steps = optimisers.SGD(self.parameters(), lr=lr)
         steps.zero_grad()
         self.loss(self(rows), y).backward()
         steps.step()

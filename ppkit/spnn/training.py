@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ppkit import evaluation
+from ppkit import evaluation, optimisers
 from ppkit.models import classification_loss
 from ppkit.spnn.randomness import Stream
 from ppkit.validation import finite, must_be, one_of
@@ -32,7 +32,7 @@ LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")
 
 
-class SGLD(torch.optim.Optimizer):
+class SGLD(optimisers.Optimizer):
     """Stochastic gradient Langevin dynamics: half a step of gradient descent, and Gaussian noise.
 
     theta <- theta - (lr / 2 grad + eta),    eta ~ N(0, temperature lr I)

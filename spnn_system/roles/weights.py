@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from ppkit import optimisers
 from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
 from spnn_system.config import TORCH_OPTIMISERS, Config, Training
 from spnn_system.run.role_folder import PARAMETERS
+
+KINDS = {"sgd": "SGD"} | TORCH_OPTIMISERS  # of `ppkit.optimisers`, by the names of a config
 
 
 class Start:
@@ -98,13 +101,10 @@ class Optimiser:
 
     stream: the role's own root secret, from which SGLD's noise is derived.
     streams: what it draws from, whose positions a checkpoint keeps: of SGLD the noise, else none.
-    Equation 1 is written out: torch.optim.SGD, with the same numbers, loads torch's compiler, a
-    second in every process.
     """
 
     def __init__(self, part: nn.Module, training: Training, stream: Stream):
         self._parameters = [each for each in part.parameters() if each.requires_grad]
-        self._lr = training.lr
         self._torch: torch.optim.Optimizer | None = None
         self.streams: dict[str, Stream] = {}
         if training.optimiser == "sgld" and self._parameters:
@@ -113,20 +113,15 @@ class Optimiser:
 
             noise = stream.derive("noise of SGLD")
             self.streams = {"noise of SGLD": noise}
-            self._torch = SGLD(self._parameters, lr=self._lr, rng=noise)
-        elif training.optimiser in TORCH_OPTIMISERS and self._parameters:
-            kind = getattr(torch.optim, TORCH_OPTIMISERS[training.optimiser])
-            self._torch = kind(self._parameters, lr=self._lr)
+            self._torch = SGLD(self._parameters, lr=training.lr, rng=noise)
+        elif self._parameters:
+            kind = getattr(optimisers, KINDS[training.optimiser])
+            self._torch = kind(self._parameters, lr=training.lr)
 
-    @torch.no_grad()
     def step(self) -> None:
         """Move every parameter that has a gradient."""
         if self._torch is not None:
             self._torch.step()
-            return
-        for parameter in self._parameters:
-            if parameter.grad is not None:
-                parameter.add_(parameter.grad, alpha=-self._lr)
 
     @property
     def state(self) -> dict[str, np.ndarray]:

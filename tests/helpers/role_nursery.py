@@ -150,8 +150,6 @@ def main() -> None:
     from spnn_system import __main__ as entry
     from spnn_system.roles import coordinator, dealer, holder, server  # noqa: F401
 
-    # loads torch's compiler, for SGLD
-    torch.optim.SGD([torch.zeros(1)], lr=1.0)
     for name, form in (("masked", None), ("ss", "lean"), ("ss", "published")):
         setup = Setup(["A", "B"], [1, 1], 4)
         warm = protocols.simulator_of(
