@@ -284,9 +284,9 @@ def data_status() -> None:
     from rich.table import Table
 
     from ppkit import datasets
-    from ppkit.runs import rows
+    from ppkit.runs import screen
 
-    table = Table(box=rows.BOX, padding=(0, 1, 0, 0))
+    table = Table(box=screen.BOX, padding=(0, 1, 0, 0))
     for heading in ("name", "source", "rows", "where", "sha256"):
         table.add_column(
             heading,
@@ -304,9 +304,9 @@ def data_status() -> None:
             one["sha256"][:12],
         )
         notes.add_row(one["name"], one["note"])
-    screen = rows.console(100)
-    screen.print(table)
-    screen.print(notes)
+    printed = screen.console(100)
+    printed.print(table)
+    printed.print(notes)
 
 
 @data_app.command("fetch")

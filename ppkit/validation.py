@@ -4,10 +4,8 @@ accepted and the value.  And bounds that contradict each other.
 
 import math
 from collections.abc import Callable, Collection
+from numbers import Real  # also what NumPy has, but for its truth values
 
-import numpy as np
-
-NUMBER = (int, float, np.integer, np.floating)  # what counts as one, but for True and False
 ACCEPTED: dict[str, Callable[[float], bool]] = {
     "> 0": lambda value: value > 0,
     ">= 0": lambda value: value >= 0,
@@ -34,7 +32,7 @@ def must_be(accepted: str, **settings) -> None:
     ValueError: epsilon must be > 0, got -1
     """
     for name, value in settings.items():
-        number = isinstance(value, NUMBER) and not isinstance(value, bool)
+        number = isinstance(value, Real) and not isinstance(value, bool)
         if not (number and ACCEPTED[accepted](value)):
             raise ValueError(f"{name} must be {accepted}, got {value if number else repr(value)}")
 
@@ -64,6 +62,8 @@ def not_above(attained, holds) -> None:
     Traceback (most recent call last):
     ValueError: 696.4 is attained, but 65.3 is proved to hold: one of the two is wrong
     """
+    import numpy as np
+
     lower, upper = np.broadcast_arrays(*(np.asarray(v, float) for v in (attained, holds)))
     for low, high in zip(lower.ravel().tolist(), upper.ravel().tolist()):
         if not low <= high + 1e-9 * abs(high):
@@ -76,6 +76,8 @@ def finite(**arrays) -> None:
     """Refuse every array or tensor of real numbers that holds NaN or infinity; errors as in
     `must_be`.
     """
+    import numpy as np
+
     for name, values in arrays.items():
         values = np.asarray(values)
         bad = values.size - np.count_nonzero(np.isfinite(values))
@@ -87,6 +89,8 @@ def finite(**arrays) -> None:
 
 def binary(**arrays) -> None:
     """Refuse every array or tensor that holds anything but 0 and 1; errors as in `must_be`."""
+    import numpy as np
+
     for name, values in arrays.items():
         odd = (values := np.asarray(values))[(values != 0) & (values != 1)]
         if odd.size:

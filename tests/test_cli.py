@@ -1,7 +1,12 @@
 """The command line: what it refuses, in one sentence on stderr, with exit code 2 and no
 traceback."""
 
+import subprocess
+import sys
+
 import pytest
+
+from ppkit.verdicts import ledger, rows
 
 
 @pytest.fixture
@@ -114,6 +119,31 @@ def test_data_status_names_every_data_set(ppkit):
 
     code, said, _ = ppkit("data", "status")
     assert code == 0 and all(name in said for name in datasets.NAMES)
+
+
+TABLES = [("claims",), ("claims", "--rows", "wu2020"), ("data", "status")]
+SAY_WHAT_IS_LOADED = """
+import sys
+from ppkit import cli
+try:
+    cli.main()
+finally:
+    heavy = {"torch", "scipy", "pandas", "pyarrow", "sklearn", "matplotlib", "numba"}
+    heavy |= {"numpy", "psutil"} if sys.argv[1] == "claims" else set()
+    print(*sorted(heavy & set(sys.modules)), end="", file=sys.stderr)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", TABLES, ids=" ".join)
+def test_a_table_of_what_is_kept_loads_no_library_of_a_method(project, arguments):
+    rows.write(project.folder / "figures/claims.json", ledger.merge([]), run={}, pictures={})
+    ended = subprocess.run(
+        [sys.executable, "-c", SAY_WHAT_IS_LOADED, *arguments], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(ended.stdout.splitlines()) > 10
 
 
 def test_a_broken_pyproject_is_named(ppkit, project):

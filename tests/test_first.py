@@ -1,6 +1,9 @@
 """The first result: it is the attack, not the transaction printed twice, and it leaves a
 picture."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -44,3 +47,17 @@ def test_the_command_prints_both_and_names_its_picture(ppkit, project):
     assert (
         amount[0] == amount[1] and "29 of 29 numbers come back" in said and "Stand-in data" in said
     )
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_the_command_loads_neither_a_compiler_nor_statistics(project):
+    code = (
+        "import sys\n"
+        "from ppkit import first\n"
+        "first.run()\n"
+        "slow = {'sympy', 'torch._dynamo', 'scipy.stats', 'sklearn', 'IPython'}\n"
+        "print(*sorted(slow & set(sys.modules)), end='', file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -2,11 +2,15 @@
 sentence where not.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 JUDGED = 100  # rows from which on the scales of columns are judged
 
@@ -51,6 +55,8 @@ def numbers(
     ValueError with file, column, row (from 1), value and expectation for text, gaps, infinities,
     and numbers out of range.
     """
+    import pandas as pd
+
     held = pd.to_numeric(values, errors="coerce").astype(np.float64)
     refuse(held.isna() & values.notna(), values, file, "hold numbers")
     of_rows = f" of {len(held):,} (a file cut short ends like this)"
@@ -134,6 +140,8 @@ def repeats(rows: pd.DataFrame, file: str, *, known: float = np.inf) -> None:
     without replacement, n random rows have more than n / 20 with a chance of at most
     exp(-n KL(.05 || .0038)), which is below 1e-7 for n = 200.
     """
+    import pandas as pd
+
     n_repeated = int(pd.util.hash_pandas_object(rows, index=False).duplicated().sum())
     allowed = min(known, len(rows) // 20 if len(rows) >= 200 else np.inf)
     if n_repeated > allowed:

@@ -1,7 +1,10 @@
 """ULB's card transactions (Kaggle: mlg-ulb/creditcardfraud): the file and what it must hold."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from ppkit.datasets.checks import (
     JUDGED,
@@ -16,6 +19,9 @@ from ppkit.datasets.checks import (
 )
 from ppkit.datasets.dataset import HELD_OUT, Dataset, Parts, hashed, made
 from ppkit.sources import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEMS = ("creditcard",)
 BEGINNINGS = {f"creditcard{mark}fraud": "creditcard" for mark in ("", "-", "_")}  # Kaggle's name
@@ -45,6 +51,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     `checks.repeats`); of 284,807 rows exactly 492 frauds, and the published means of Time and
     Amount.  Labels as `_told_by_v14` asks, units as `_unscaled`.
     """
+    import pandas as pd
+
     columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     held = {
         column: numbers(table[column], file, low, high, whole=column in ("Time", "Class"))

@@ -1,7 +1,10 @@
 """Companies in distress (Kaggle: shebrahimi/financial-distress): the file and what it must hold."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from ppkit.datasets.checks import (
     Checked,
@@ -14,6 +17,9 @@ from ppkit.datasets.checks import (
 )
 from ppkit.datasets.dataset import Dataset, made
 from ppkit.sources import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEMS = ("Financial Distress", "Financial%20Distress")  # as Kaggle's client calls it
 BEGINNINGS: dict[str, str] = {}
@@ -65,6 +71,8 @@ def checked_table(table: pd.DataFrame, file: str) -> Checked:
     table: as read.  file: its name, for the message.  ValueError naming file, column and
     expectation.
     """
+    import pandas as pd
+
     columns_and_rows(table, COLUMNS, file, expected=_EXPECTED, at_most=FULL_ROWS)
     held = {
         column: numbers(table[column], file, low, high, whole=column in (*_WHOLE, *_AGES))

@@ -10,13 +10,19 @@ amount, term and rate; BEFORE_THE_PRICE are the 19 features that are left withou
 the state is in alphabetical order, so a linear model can make little of it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from ppkit.datasets.checks import Checked, columns_and_rows, means, repeats, typical_at_least
 from ppkit.datasets.dataset import Dataset, made
 from ppkit.datasets.lending_layouts import JOINT_RATIO, KAGGLE, LIENS, OPENINTRO, canonical
 from ppkit.sources import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STEMS = ("loans_full_schema", "loan", "accepted_2007_to_2018Q4")  # OpenIntro's, then Kaggle's
 FULL_ROWS = 10_000

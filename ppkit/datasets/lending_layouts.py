@@ -2,10 +2,16 @@
 both are turned into.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from ppkit.datasets.checks import numbers, refuse
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STATES = (
     "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH "
@@ -155,6 +161,8 @@ def canonical(table: pd.DataFrame, names: dict[str, str], layout: str, file: str
     Returns float64 columns in the order of KAGGLE.  ValueError with file, column, row, value and
     expectation.
     """
+    import pandas as pd
+
     out = {column: _column(table, column, names[column], layout, file) for column in KAGGLE}
     if layout == "OpenIntro":
         liens = _filled(table[LIENS], 0.0, file)
@@ -195,6 +203,8 @@ def _codes(values: pd.Series, labels: tuple[str, ...], file: str) -> np.ndarray:
 
 def _of_dates(values: pd.Series, column: str, file: str) -> pd.Series:
     """Texts such as Dec-2011 as months from January 2007, or as years; years stay as they are."""
+    import pandas as pd
+
     if column == "earliest_credit_line" and pd.api.types.is_numeric_dtype(values):
         return values
     dates = pd.to_datetime(values.astype(str).str.strip(), format="%b-%Y", errors="coerce")
@@ -207,6 +217,8 @@ def _of_dates(values: pd.Series, column: str, file: str) -> pd.Series:
 
 def _of_texts(values: pd.Series, file: str) -> pd.Series:
     """Numbers out of texts such as " 36 months", "10+ years", "< 1 year" and " 10.65%"."""
+    import pandas as pd
+
     if pd.api.types.is_numeric_dtype(values):
         return values
     bare = values.astype(str).str.strip().str.replace(_UNIT, "", regex=True).replace("< 1", "0")
@@ -229,6 +241,8 @@ def _joint_where_missing(table: pd.DataFrame, own: pd.Series, joint: str, file: 
     """The borrower's own ratio; where it is missing (or -1, Kaggle's mark for that), the two
     borrowers' ratio.
     """
+    import pandas as pd
+
     own = own.replace(-1, np.nan)
     if joint not in table.columns or not own.isna().any() or table[joint].isna().all():
         return own

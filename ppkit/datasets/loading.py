@@ -1,19 +1,21 @@
 """One door to every data set, and the rule that decides between real rows and a substitute."""
 
+from __future__ import annotations
+
 import os
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pandas as pd
 
-from ppkit.datasets import creditcard, distress, lending, standins
+from ppkit.datasets import creditcard, distress, lending
 from ppkit.datasets.checks import Checked
 from ppkit.datasets.dataset import Dataset, made, noted, subset, verified
 from ppkit.datasets.files import Found, alike, find, places, read_table, sha256
-from ppkit.datasets.transactions.sampling import PAPER_ROWS, paper_sample
-from ppkit.datasets.transactions.schema import FEATURE_NAMES, IS_NUMERIC
 from ppkit.sources import Kind, decided
 from ppkit.validation import must_be, one_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Published(Protocol):
@@ -69,6 +71,8 @@ def load(
     sources and variants and for files that are not what they should be.  "transactions" is
     always simulated: nobody can have wang2018's bank data.
     """
+    from ppkit.datasets import standins
+
     one_of(NAMES, name=name)
     asked = decided(source)
     if rows is not None:
@@ -198,6 +202,9 @@ def _drawn(dataset: Dataset, rows: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _transactions(rows: int | None, rng: np.random.Generator) -> Dataset:
+    from ppkit.datasets.transactions.sampling import PAPER_ROWS, paper_sample
+    from ppkit.datasets.transactions.schema import FEATURE_NAMES, IS_NUMERIC
+
     sample = paper_sample(PAPER_ROWS if rows is None else rows, rng)
     return made(
         name="transactions",

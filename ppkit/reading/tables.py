@@ -1,5 +1,7 @@
 """The rows of a CSV or parquet file, packed or not, as a table."""
 
+from __future__ import annotations
+
 import bz2
 import gzip
 import hashlib
@@ -11,14 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
 from ppkit.reading.csv_layout import Layout, Unfit, layout_of, refuse_twins
 from ppkit.reading.first_bytes import HEAD, NEITHER, kind_of, neither
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 UNREADABLE = (
     OSError,
@@ -86,6 +90,8 @@ def read_rows(
 
 
 def _csv(content: bytes, layout: Layout, texts: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd
+
     def read(**choices) -> pd.DataFrame:
         return pd.read_csv(
             io.BytesIO(content),
@@ -107,7 +113,7 @@ def _csv(content: bytes, layout: Layout, texts: tuple[str, ...]) -> pd.DataFrame
 
 
 def _parquet(content: bytes) -> pd.DataFrame:
-    # here, because a CSV needs none of it
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(io.BytesIO(content)).read()
@@ -121,6 +127,8 @@ def _parquet(content: bytes) -> pd.DataFrame:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """The type of numbers for decimals, and of what its values stand for for a category."""
+    import pyarrow as pa
+
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_decimal(kind):
@@ -148,11 +156,17 @@ def _content(path: Path, member: str, largest: int | None) -> bytes:
     return content
 
 
+def _zstd(file: io.BytesIO) -> pa.NativeFile:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(file, "zstd")
+
+
 _UNPACKED: dict[str, Callable[[io.BytesIO], pa.NativeFile | io.BufferedIOBase]] = {
     "gzip": lambda file: gzip.GzipFile(fileobj=file),
     "bz2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
-    "zstd": lambda file: pa.CompressedInputStream(file, "zstd"),
+    "zstd": _zstd,
 }
 
 

@@ -5,16 +5,21 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ppkit import project
-from ppkit.runs import Refused, run_folder
-from ppkit.runs.rows import BOX, REFERENCE, beside_reference, console, newest_run, rows_of
+from ppkit.runs import Refused
+from ppkit.runs.rows import REFERENCE, beside_reference, newest_run, rows_of
+from ppkit.runs.screen import BOX, console
 from ppkit.verdicts import anchors, pages, rules, statements, wording
 from ppkit.verdicts.rows import Row
+
+if TYPE_CHECKING:
+    from ppkit.runs.run_folder import RunFolder
 
 WIDTH = 100  # where the output is no terminal and COLUMNS is not set
 NARROWEST = 40  # column of what a row says
@@ -32,7 +37,6 @@ def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
     """
     if run is None and not (project.root() / REFERENCE).exists():
         run = newest_run()
-    notebooks = run_folder.open_run(run).notebooks if run else {}
     every = rows_of(run)
     rows = [row for row in every if row.id == beginning]
     rows = rows or [row for row in every if row.id.startswith(beginning)]
@@ -42,7 +46,8 @@ def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
             f"no row begins with {beginning!r}: near it are {', '.join(near)}; "
             f"the papers are {', '.join(statements.papers())}"
         )
-    rows = beside_reference(rows, notebooks)
+    if run:  # `ppkit reference` has weighed its own
+        rows = beside_reference(rows, _folder(run).notebooks)
     screen = console(WIDTH)
     if turned:
         _turned(screen, rows)
@@ -93,10 +98,16 @@ def check_text(file: Path, beginning: str = "") -> int:
     return 1 if lost else 0
 
 
+def _folder(run: str) -> "RunFolder":
+    from ppkit.runs import run_folder  # the reference needs none of what it loads
+
+    return run_folder.open_run(run)
+
+
 def _in_short(screen: Console, rows: list[Row], run: str | None) -> None:
     claims = [row for row in rows if row.kind == "claim"]
     measured = [row for row in claims if row.data]
-    place = f"run {run_folder.open_run(run).path.name}" if run else REFERENCE
+    place = f"run {_folder(run).path.name}" if run else REFERENCE
     screen.print(f"{len(measured)} of {len(claims)} claims were measured in {place}.")
     screen.print(
         f"Data: {_counted(wording.kind(row.data) for row in measured)}. "

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from ppkit.runs import Refused
-from ppkit.runs.rows import BOX, console, rows_of
+from ppkit.runs.rows import rows_of
+from ppkit.runs.screen import BOX, console
 from ppkit.verdicts import rules, wording
 from ppkit.verdicts.rows import Row
 

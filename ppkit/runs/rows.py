@@ -1,21 +1,15 @@
-"""The rows of a run or of the reference, and a run's rows beside the reference's; where they are
-printed."""
+"""The rows of a run or of the reference, and a run's rows beside the reference's."""
 
-import os
-import sys
 from dataclasses import replace
 from typing import Any
 
-from rich import box
-from rich.console import Console
-
 from ppkit import project
-from ppkit.runs import Refused, run_folder
+from ppkit.runs import Refused
+from ppkit.runs.claims_file import read_claims
 from ppkit.verdicts import robustness
 from ppkit.verdicts.rows import Result, Row
 
 REFERENCE = "figures/claims.json"
-BOX = box.SIMPLE_HEAD
 CHANGED = "parameters were changed: choices are not weighed"
 
 
@@ -51,13 +45,15 @@ def rows_of(run: str | None) -> list[Row]:
         file = project.root() / REFERENCE
         missing = f"there is no {REFERENCE} yet, `ppkit reference RUN` makes a run the reference"
     else:
+        from ppkit.runs import run_folder  # the reference needs none of what it loads
+
         file = run_folder.open_run(run).path / "claims.json"
         missing = (
             f"run {run} has no verdicts of its own: it was stopped before its end, or it is a "
             "batch, whose rows are in its table.csv"
         )
     if file.exists():
-        return run_folder.read_claims(file)
+        return read_claims(file)
     if newest := newest_run():
         raise Refused(f"{missing}; the last run that has some is {newest}")
     raise Refused(f"{missing}; no run has any yet, `ppkit reproduce` makes one")
@@ -67,9 +63,3 @@ def newest_run() -> str | None:
     """The id of the newest run that has verdicts; None if none has."""
     files = (project.root() / "runs").glob("*/claims.json")
     return max((file.parent.name for file in files if not file.parent.is_symlink()), default=None)
-
-
-def console(width_in_a_file: int) -> Console:
-    """Where tables are printed: as wide as the terminal; else as $COLUMNS says, else this wide."""
-    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(markup=False, highlight=False, width=None if is_known else width_in_a_file)

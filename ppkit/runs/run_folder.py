@@ -15,6 +15,7 @@ from filelock import FileLock
 from ppkit import project
 from ppkit.atomic_writing import PART, remove, whole, write_whole
 from ppkit.runs import Refused, catalogue, environment, pages, reason
+from ppkit.runs.claims_file import read_claims
 from ppkit.runs.worker import DONE, RUNNING
 from ppkit.verdicts import ledger, rows
 from ppkit.verdicts.rows import Row
@@ -236,12 +237,3 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or not isinstance(record.get("notebooks"), dict):
         raise Refused(f"{path} is damaged: it does not say what was run")
     return record
-
-
-def read_claims(path: Path) -> list[Row]:
-    """The rows of a run or of the reference; Refused if the file is damaged, or of another schema
-    than this ppkit's."""
-    try:
-        return rows.read(path)[1]
-    except ValueError as error:
-        raise Refused(str(error)) from None

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from ppkit.validation import must_be, not_above
 
@@ -48,6 +47,8 @@ def between(attained, holds, *, trials: int | None = None) -> dict:
     >>> between(7.85, 21.46)
     {'attained': 7.85, 'holds': 21.46}
     """
+    from scipy import stats
+
     least = attained
     if trials is not None:  # the smallest chance for which so many hits are not a miracle
         must_be("a whole number >= 1", trials=trials)

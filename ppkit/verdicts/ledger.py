@@ -1,20 +1,23 @@
 """The ledger: every claim of a paper, what we measured, and the verdict that a rule computed from
 both."""
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Protocol, runtime_checkable
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ppkit import project
 from ppkit.validation import not_above
 from ppkit.verdicts import rows, rules, wording
 from ppkit.verdicts.rows import Result, Row, Sighting
 from ppkit.verdicts.statements import Claim, Statement, claims, every_claim
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ANOTHER = "the verdict that counts, where it is another"  # a column
 TURNED = "it turned: other settings, data or sizes than the record's"
@@ -165,6 +168,8 @@ class Ledger:
         Returns one row a claim: the paper's number, ours, the verdict, the data.  Where the
         reference has another verdict, a column shows it with the profile that decided it.
         """
+        import pandas as pd
+
         begins, kept = f"{self.paper}.{prefix}", {row.id: row for row in reference()}
         lines = {}
         for row in self._rows.values():
@@ -183,6 +188,8 @@ class Ledger:
         differs: by row, a sentence why its verdict is another one here.  Where there is none, the
         table says that it turned.
         """
+        import pandas as pd
+
         record, lines = {row.id: row for row in reference()}, {}
         for row in self._rows.values():
             id, kept = row.short_id, record[row.id]
@@ -294,6 +301,8 @@ def answer(paper: str) -> pd.DataFrame:
     Returns text, one row a claim with `headline`; no row if none is marked.
     ValueError if the paper has no claims file.
     """
+    import pandas as pd
+
     claims(paper)
     headlines = [row for row in reference() if row.paper == paper and row.headline]
     lines = {
@@ -449,6 +458,8 @@ def scoreboard(counted: list[Row]) -> pd.DataFrame:
     counted apart.
     A column with nothing in it is left out.
     """
+    import pandas as pd
+
     lines = {}
     for paper in dict.fromkeys(row.paper for row in counted):
         rows = [row for row in counted if row.paper == paper]

@@ -8,16 +8,19 @@ is no choice: what it explains turns nothing.  `ppkit reproduce RECORD --setting
 `ppkit reference` keeps what came out in figures/settings/ and weighs each row.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-
-import pandas as pd
-from scipy.stats import qmc
+from typing import TYPE_CHECKING
 
 from ppkit import project
 from ppkit.verdicts import ledger, rules, statements, wording
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 from ppkit.verdicts.statements import Claim
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOUND = ("value", "alone", "data")
 JOINT = 16  # settings in which all choices are drawn at once
@@ -71,6 +74,8 @@ def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
 
     ValueError if the record has no choices, or not its paper's most disputed claim.
     """
+    from scipy.stats import qmc
+
     every = choices(record)
     if not every:
         raise ValueError(f"{record} has no choices: no claims/*.choices.toml names it")
@@ -142,6 +147,8 @@ def settings_of(row: Row) -> pd.DataFrame:
 
 def within_the_words(lines: pd.DataFrame, every: list[Choice]) -> pd.DataFrame:
     """The settings that the paper does not exclude."""
+    import pandas as pd
+
     allowed = pd.Series(True, index=lines.index)
     for one in every:
         allowed &= ~lines[one.parameter].isin(list(one.excluded))
@@ -154,6 +161,8 @@ def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.Data
 
     size: "paper." for the files at the paper's size.
     """
+    import pandas as pd
+
     for file in sorted((project.root() / "figures/settings").glob("*.csv"), reverse=True):
         record, _, rest = file.name.partition(".")
         if rest.startswith("paper.") == bool(size):
@@ -316,6 +325,8 @@ def _shares_of_variance(trials: list[Tried], choices: list[str]) -> dict[str, fl
     The sum of squares between the means of a choice's options, over the whole sum of squares
     (eta squared); {} where the value is the same in all trials.
     """
+    import pandas as pd
+
     values = pd.Series([trial.value for trial in trials])
     mean = values.mean()
     whole = float(((values - mean) ** 2).sum())

@@ -5,11 +5,16 @@ A new rule is a function of `Evidence` and a line in RULES, which says all that 
 know of it.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:  # a page that shows what rules have decided needs no arithmetic
+    import numpy as np
 
 # given by a rule, below
 REPRODUCED = "reproduced"
@@ -120,17 +125,14 @@ def within(evidence: Evidence) -> Outcome:
     options = evidence.options
     tolerance = options["abs"] if "abs" in options else options["rel"] * abs(target)
     value, spread = float(seeds.mean()), _spread(seeds)
-    near = np.mean(np.abs(seeds - target) <= tolerance) >= SEED_SHARE
+    near = (abs(seeds - target) <= tolerance).mean() >= SEED_SHARE
     if near and abs(value - target) + evidence.halfwidth <= tolerance:
         return Outcome(REPRODUCED, value, spread)
     above = {"higher": 1, "lower": -1}.get(options.get("better", ""), 0)
     if above * (value - target) > 0:
         return Outcome(NOT_REPRODUCED, value, spread, detail=BETTER)
-    if (
-        not options.get("level")
-        and target != 0
-        and np.mean(np.sign(seeds) == np.sign(target)) >= SEED_SHARE
-    ):
+    same_sign = seeds > 0 if target > 0 else seeds < 0
+    if not options.get("level") and target != 0 and same_sign.mean() >= SEED_SHARE:
         return Outcome(
             NOT_REPRODUCED, value, spread, "the sign holds, the size does not", DIRECTION
         )
@@ -141,16 +143,18 @@ def ordering(evidence: Evidence) -> Outcome:
     """Reproduced if, in the asked share of seeds, the arms rise in the paper's order (each step to
     within `slack`) and the last lies above the first by more than `slack`. The value is last minus
     first."""
+    import numpy as np
+
     arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
     table = np.stack([_seeds(evidence.by_arm[arm]) for arm in arms])
     steps, total = np.diff(table, axis=0), table[-1] - table[0]
     # of a difference of two values; pairing would only make it smaller
-    noise = evidence.halfwidth * np.sqrt(2)
+    noise = evidence.halfwidth * math.sqrt(2)
     good = np.all(steps - noise >= -slack, axis=0) & (total - noise > slack)
     value, spread = float(total.mean()), _spread(total)
     if good.mean() >= evidence.options.get("seeds", SEED_SHARE):
         return Outcome(REPRODUCED, value, spread)
-    if np.mean(total > 0) >= SEED_SHARE:
+    if (total > 0).mean() >= SEED_SHARE:
         return Outcome(
             NOT_REPRODUCED, value, spread, "first to last it rises, not at every step", DIRECTION
         )
@@ -159,7 +163,8 @@ def ordering(evidence: Evidence) -> Outcome:
 
 def flat(evidence: Evidence) -> Outcome:
     """Reproduced if the values differ by at most `spread` (largest minus smallest)."""
-    width = float(np.ptp(_seeds(evidence.values))) + 2 * evidence.halfwidth
+    seeds = _seeds(evidence.values)
+    width = float(seeds.max() - seeds.min()) + 2 * evidence.halfwidth
     return Outcome(REPRODUCED if width <= evidence.options["spread"] else NOT_REPRODUCED, width)
 
 
@@ -206,7 +211,7 @@ def bound(evidence: Evidence) -> Outcome:
             f"against must be one bound > 0, or one for each of the {measured.size} values, "
             f"got {evidence.against!r}"
         )
-    ratio = float(np.max(measured / limit))
+    ratio = float((measured / limit).max())
     if ratio <= 1 + 1e-9:
         return Outcome(REPRODUCED, ratio, why=f"largest measured/bound over {measured.size} points")
     return Outcome(REFUTED, ratio, why="measured above the bound")
@@ -237,13 +242,17 @@ def proof_step(evidence: Evidence) -> Outcome:
     return replace(found, verdict=NOT_REPRODUCED, detail=GAP)
 
 
-PLACES = np.linspace(-1, 1, 101)  # in an interval, from its lower to its upper end
+def _places() -> np.ndarray:
+    """Places in an interval, from its lower to its upper end."""
+    import numpy as np
+
+    return np.linspace(-1, 1, 101)
 
 
 def by_mean(evidence: Evidence, halfwidth: float) -> list:
     """For a rule that looks at the mean: one number in the place of all seeds."""
     mean, width = _interval(evidence.values, halfwidth)
-    return [] if width is None else [*(mean + width * PLACES)]
+    return [] if width is None else [*(mean + width * _places())]
 
 
 def by_arms(evidence: Evidence, halfwidth: float) -> list:
@@ -252,14 +261,14 @@ def by_arms(evidence: Evidence, halfwidth: float) -> list:
     means, widths = zip(*(_interval(evidence.by_arm[arm], halfwidth) for arm in arms))
     if None in widths:
         return []
-    moves = np.sqrt(2) * max(widths) * PLACES
+    moves = math.sqrt(2) * max(widths) * _places()
     return [{arm: mean + i * by for i, (arm, mean) in enumerate(zip(arms, means))} for by in moves]
 
 
 def by_slope(evidence: Evidence, _halfwidth: float) -> list:
     """For a slope: exact lines whose slopes lie in the interval of the fitted one."""
     value, _, high = _fitted(evidence)
-    slopes = value + (high - value) * PLACES
+    slopes = value + (high - value) * _places()
     return [{point: float(point) ** one for point in evidence.by_arm} for one in slopes]
 
 
@@ -390,6 +399,7 @@ def fitted_slope(x, y_runs) -> tuple[float, float, float]:
     >>> [round(value, 9) for value in fitted_slope([1, 10, 100], [5.0, 0.05, 0.0005])]
     [-2.0, -2.0, -2.0]
     """
+    import numpy as np
     from scipy import stats  # it takes a second, which few rows need
 
     x, y = np.asarray(x, dtype=float), np.asarray(y_runs, dtype=float)
@@ -419,7 +429,7 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
         why = f"{good.sum()} of {good.size} seeds {do} {threshold}"
     elif good.all() and evidence.halfwidth:
         why = f"its interval reaches {'under' if sign > 0 else 'over'} {threshold}"
-    if sign > 0 and np.mean(seeds > 0) >= SEED_SHARE:
+    if sign > 0 and (seeds > 0).mean() >= SEED_SHARE:
         why = f"positive, but {why or f'it is under {threshold}'}"
         return Outcome(NOT_REPRODUCED, value, spread, why, DIRECTION)
     return Outcome(NOT_REPRODUCED, value, spread, why)
@@ -432,6 +442,8 @@ def _printed(evidence: Evidence) -> str:
 
 
 def _one(values) -> float:
+    import numpy as np
+
     array = np.asarray(values, dtype=float)
     if array.size != 1 or np.isnan(array).any():
         raise ValueError(f"this rule takes one number, got {values!r}")
@@ -439,6 +451,8 @@ def _one(values) -> float:
 
 
 def _seeds(values) -> np.ndarray:
+    import numpy as np
+
     array = np.atleast_1d(np.asarray(values, dtype=float))
     if array.size == 0 or not np.isfinite(array).all():
         raise ValueError(f"values must be finite numbers, one per seed, got {values!r}")
@@ -446,6 +460,8 @@ def _seeds(values) -> np.ndarray:
 
 
 def _fitted(evidence: Evidence) -> tuple[float, float, float]:
+    import numpy as np
+
     points = np.array([float(point) for point in evidence.by_arm])
     means = np.array([_seeds(runs).mean() for runs in evidence.by_arm.values()])
     return fitted_slope(points, means)
@@ -457,7 +473,7 @@ def _interval(values, halfwidth: float) -> tuple[float, float | None]:
         return float(seeds.mean()), halfwidth or None
     from scipy import special  # as stats, slow to import
 
-    student = special.stdtrit(seeds.size - 1, 0.975) * seeds.std(ddof=1) / np.sqrt(seeds.size)
+    student = special.stdtrit(seeds.size - 1, 0.975) * seeds.std(ddof=1) / math.sqrt(seeds.size)
     return float(seeds.mean()), float(student)
 
 

@@ -108,7 +108,7 @@ class Optimiser:
         self._torch: torch.optim.Optimizer | None = None
         self.streams: dict[str, Stream] = {}
         if training.optimiser == "sgld" and self._parameters:
-            # here: it brings scikit-learn, which takes seconds to load
+            # here: it brings pandas and SciPy, which no other role needs
             from ppkit.spnn.training import SGLD
 
             noise = stream.derive("noise of SGLD")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from house import ROOT
 
 from ppkit import cli
 from ppkit.runs import claims, run_folder
@@ -277,3 +278,11 @@ def test_without_a_reference_the_newest_run_that_has_verdicts_is_shown(ppkit, pr
     code, _, said = ppkit("claims", "20260102-000000-quick")
     assert code == 2 and "whose rows are in its table.csv; " in said
     assert said.endswith("the last run that has some is 20260101-000000-quick\n")
+
+
+@pytest.mark.slow
+def test_the_rows_of_the_reference_are_weighed_already(monkeypatch):
+    """`ppkit claims` takes them as they stand."""
+    monkeypatch.setenv("PPKIT_HOME", str(ROOT))
+    kept = ledger.reference()
+    assert kept and robustness.settled(kept) == kept
