@@ -8,8 +8,6 @@ drawn again, within each label, and both models are scored on what was drawn (`w
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import optimize
-from scipy.special import expit
 
 from ppkit.validation import binary, finite, must_be, one_of
 
@@ -86,6 +84,9 @@ def calibration_slope(y, logit) -> float:
     >>> round(calibration_slope(y, z), 3), round(calibration_slope(y, 3 * z), 3)
     (0.995, 0.332)
     """
+    from scipy import optimize
+    from scipy.special import expit
+
     y, logit = _both_classes(y, logit, "calibration")
     spread = logit.std()
     if spread <= 1e-12 * max(1.0, abs(logit.mean())):

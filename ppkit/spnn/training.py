@@ -13,13 +13,14 @@ so equation 1 is torch.optim.SGD on the mean loss, `train(..., loss="mean")`, an
 longer steps: `equal_drift_lr` undoes that.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -27,6 +28,9 @@ from ppkit import evaluation, optimisers
 from ppkit.models import classification_loss
 from ppkit.spnn.randomness import Stream
 from ppkit.validation import finite, must_be, one_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LOSSES = ("mean", "sum")
 ORDERS = ("fixed", "reshuffled")
@@ -218,6 +222,8 @@ def train(
     Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the
     loss stops being finite.
     """
+    import pandas as pd  # here: a role, which takes `SGLD` alone, starts sooner without it
+
     y = torch.as_tensor(y)
     if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")

@@ -13,6 +13,7 @@ from torch import nn
 from ppkit import optimisers
 from ppkit.models import activations, mlp
 from ppkit.spnn.randomness import Stream
+from ppkit.spnn.training import SGLD
 from spnn_system.config import TORCH_OPTIMISERS, Config, Training
 from spnn_system.run.role_folder import PARAMETERS
 
@@ -108,9 +109,6 @@ class Optimiser:
         self._torch: torch.optim.Optimizer | None = None
         self.streams: dict[str, Stream] = {}
         if training.optimiser == "sgld" and self._parameters:
-            # here: it brings pandas and SciPy, which no other role needs
-            from ppkit.spnn.training import SGLD
-
             noise = stream.derive("noise of SGLD")
             self.streams = {"noise of SGLD": noise}
             self._torch = SGLD(self._parameters, lr=training.lr, rng=noise)

@@ -1,5 +1,8 @@
 """Each role's optimiser, kept as arrays."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -52,3 +55,16 @@ def test_a_part_without_parameters_is_moved_by_nothing(name):
     optimiser.step()
     assert optimiser.state == {}
     optimiser.state = {}
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_an_optimiser_loads_no_library_that_a_role_does_not_use():
+    code = (
+        "import sys\n"
+        "import spnn_system.roles.weights\n"
+        "slow = {'pandas', 'scipy', 'sklearn', 'sympy', 'torch._dynamo'}\n"
+        "print(*sorted(slow & set(sys.modules)), end='', file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
