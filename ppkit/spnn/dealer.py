@@ -90,6 +90,14 @@ class Dealer:
         U = self.mask((n, k), n_parties)
         return Triple(U, *self.products(ring.total(U), m, n_parties))
 
+    def matmul_vectors(self, n: int, k: int, m: int, n_parties: int = 2) -> list[Tensor]:
+        """`matmul_triple` as it is sent: one vector a party, its U, V and W in a row."""
+        sizes = [n * k, k * m, n * m]
+        parts = self._in_a_row(sum(sizes[:2]), sizes[2], n_parties)
+        U, V, W = ring.total(parts).split(sizes)
+        parts[-1][-n * m :] = ring.matmul(U.view(n, k), V.view(k, m)).flatten() - W
+        return parts
+
     def products(self, U: Tensor, m: int, n_parties: int = 2) -> tuple[list[Tensor], list[Tensor]]:
         """Shares of a fresh V (k, m) and of W = U V mod 2^64, for a U (n, k) that the dealer has
         dealt in shares before.
@@ -106,9 +114,16 @@ class Dealer:
         """r uniform, floor(r / 2^bits) and the highest bit of r (r in [0, 2^64)), in shares; bits 1
         to 62."""
         mask = self.mask(shape, n_parties)
-        r = ring.total(mask)
-        high, top = (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
+        high, top = _high_and_top(ring.total(mask), bits)
         return TruncationPair(bits, mask, self._fix(high, n_parties), self._fix(top, n_parties))
+
+    def truncation_vectors(self, size: int, bits: int, n_parties: int = 2) -> list[Tensor]:
+        """`truncation_pair` of so many numbers as it is sent: one vector a party, its mask, high
+        and top in a row."""
+        parts = self._in_a_row(size, 2 * size, n_parties)
+        mask, drawn = ring.total(parts).split([size, 2 * size])
+        parts[-1][size:] = torch.cat(_high_and_top(mask, bits)) - drawn
+        return parts
 
     def streams(self, n_parties: int = 2) -> list[Stream]:
         """Where the parties' shares come from, one Stream a party: for who keeps their positions,
@@ -117,6 +132,14 @@ class Dealer:
         while len(self._parties) < n_parties:
             self._parties.append(self._stream.derive("party", len(self._parties)))
         return self._parties[:n_parties]
+
+    def _in_a_row(self, n_free: int, n_fixed: int, n_parties: int) -> list[Tensor]:
+        """One vector a party: shares of n_free uniform numbers, then of n_fixed that a relation
+        fixes, which the last party lacks as yet: zeros."""
+        *others, last = self.streams(n_parties)
+        parts = [stream.words(n_free + n_fixed) for stream in others]
+        zeros = torch.zeros(n_fixed, dtype=torch.int64)
+        return [*parts, torch.cat([last.words(n_free), zeros])]
 
     def _fix(self, value: Tensor, n_parties: int) -> list[Tensor]:
         drawn = [stream.words(tuple(value.shape)) for stream in self.streams(n_parties)[:-1]]
@@ -177,6 +200,11 @@ class TwoPartyDealer(Dealer):
 
     def _send(self, name: str, share: Tensor) -> None:
         self._transcript.send(DEALER, NAMES[1], name, share, phase="offline")
+
+
+def _high_and_top(r: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """floor(r / 2^bits) and the highest bit of r, for r in [0, 2^64)."""
+    return (r >> bits) & (2 ** (64 - bits) - 1), (r < 0).long()
 
 
 def _uniform(stream: Stream, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

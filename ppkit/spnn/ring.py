@@ -54,7 +54,13 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 def total(shares: Sequence[Tensor]) -> Tensor:
     """The sum of int64 tensors mod 2^64: what shares reveal."""
-    return sum(shares[1:], shares[0])
+    first, *rest = shares
+    if not rest:
+        return first
+    value = first + rest[0]
+    for share in rest[1:]:
+        value += share
+    return value
 
 
 def minus(value: Tensor, shares: Sequence[Tensor]) -> Tensor:

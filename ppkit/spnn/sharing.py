@@ -41,11 +41,13 @@ def share(
     if secret.dtype != torch.int64:
         raise ValueError(f"secret must be an int64 tensor, got {secret.dtype}")
     must_be("a whole number >= 2", n_parties=n_parties)
+    shape = tuple(secret.shape)
     if stream is None or isinstance(stream, Stream):
-        stream = [stream or Stream()] * (n_parties - 1)
-    if len(stream) != n_parties - 1:
+        drawn = [*(stream or Stream()).words((n_parties - 1, *shape))]
+    elif len(stream) == n_parties - 1:
+        drawn = [each.words(shape) for each in stream]
+    else:
         raise ValueError(f"stream must be one Stream or {n_parties - 1} of them, got {len(stream)}")
-    drawn = [each.words(tuple(secret.shape)) for each in stream]
     return [ring.minus(secret, drawn), *drawn]
 
 

@@ -6,7 +6,7 @@ from forked import in_a_fork
 
 from ppkit.spnn.dealer import Dealer
 from ppkit.spnn.randomness import Stream
-from ppkit.spnn.sharing import beaver_matmul, beaver_part, reveal, share
+from ppkit.spnn.sharing import beaver_matmul, beaver_part, flat, reveal, share
 
 
 def signed(value):
@@ -34,6 +34,18 @@ def test_one_u_serves_many_products_each_with_a_fresh_v(n_parties):
         assert torch.equal(reveal(z), X[rows] @ theta)
         seen.append(reveal(V))
     assert not (seen[0] == seen[1]).any() and not (seen[1] == seen[2]).any()
+
+
+@pytest.mark.parametrize("n_parties", [2, 3])
+def test_what_is_dealt_in_a_row_is_what_is_dealt_in_matrices(n_parties):
+    in_matrices, in_a_row = (Dealer(Stream.seeded_for_teaching(6)) for _ in range(2))
+    for _ in range(2):  # the second finds the streams where the first left them
+        triple = in_matrices.matmul_triple(7, 3, 2, n_parties)
+        vectors = in_a_row.matmul_vectors(7, 3, 2, n_parties)
+        assert all(map(torch.equal, flat([triple.U, triple.V, triple.W]), vectors))
+        pair = in_matrices.truncation_pair((5, 2), 16, n_parties)
+        vectors = in_a_row.truncation_vectors(10, 16, n_parties)
+        assert all(map(torch.equal, flat([pair.mask, pair.high, pair.top]), vectors))
 
 
 @pytest.mark.parametrize("n_parties", [2, 3])

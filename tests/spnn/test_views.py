@@ -155,22 +155,25 @@ def simulate_holder(variant, k, me, rng):
         W = [("dealer", "<W>", (n, WIDTH))] if i == k - 1 else []
         shapes = W + [(names[j], "theta - V", (total, WIDTH)) for j in others]
     else:
-        pairs = [(a, b) for a in range(k) for b in range(k) if a != b and i in (a, b)]
         triple = n * total + total * WIDTH + n * WIDTH
-        shapes = [
-            ("dealer", f"<U>, <V>, <W> for {names[a]}{names[b]}", (triple,)) for a, b in pairs
-        ]
-        if k == 3:
-            shapes += [("dealer", "<r>, <r / 2^16>, <top bit>", (3 * n * WIDTH,))]
+        masked = {"X - U": (n, total), "Y - V": (total, WIDTH)}
+        shapes = []
         for j in others:
             shapes += [(names[j], "<X>", (n, d[j])), (names[j], "<theta>", (d[j], WIDTH))]
-        for a, b in pairs:
-            shapes += [
-                (names[a + b - i], "X - U", (n, total)),
-                (names[a + b - i], "Y - V", (total, WIDTH)),
+        if k == 2:
+            shapes += [("dealer", f"<U>, <V>, <W> for {pair}", (triple,)) for pair in ("AB", "BA")]
+            opened = 2 * [(names[others[0]], name, shape) for name, shape in masked.items()]
+        else:
+            shapes += [("dealer", "<U>, <V>, <W> for ABC", (triple,))]
+            shapes += [("dealer", "<r>, <r / 2^16>, <top bit>", (3 * n * WIDTH,))]
+            masked["z + r"] = (n, WIDTH)
+            # A adds up what the others send, and sends them the sums
+            opened = [
+                (names[j], f"<{name}>" if i == 0 else name, shape)
+                for j in (others if i == 0 else [0])
+                for name, shape in masked.items()
             ]
-        if k == 3:
-            shapes += [(names[j], "z + r", (n, WIDTH)) for j in others]
+        shapes += opened
     return [(sender, name, rng.words(shape)) for sender, name, shape in shapes]
 
 
