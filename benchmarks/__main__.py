@@ -20,6 +20,7 @@ import paillier_layer
 import paillier_triples
 import ring_product
 import secureml_step
+import spnn_holders
 import spnn_step
 import torch
 
@@ -54,6 +55,7 @@ STEPS = {
         paillier_layer,
         paillier_triples,
         spnn_step,
+        spnn_holders,
         secureml_step,
         network_epoch,
         collaboration,
