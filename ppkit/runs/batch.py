@@ -59,10 +59,13 @@ class Batch(RunFolder):
         return missing
 
     def write_results(self) -> None:
-        """Write the table and the page."""
+        """Write the table, what the notebook kept at the points, and the page."""
         rows = table(self)
         write_whole(self.path / "table.parquet", rows.to_parquet(None, index=False))
         write_whole(self.path / "table.csv", rows.to_csv(None, index=False))
+        for name, lines in kept_tables(self).items():
+            (self.path / "tables").mkdir(exist_ok=True)
+            write_whole(self.path / "tables" / f"{name}.csv", lines.to_csv(None, index=False))
         index.write_batch(self, rows)
 
     def _there(self, point: str) -> dict[str, Any] | None:
@@ -151,6 +154,19 @@ def table(folder: Batch) -> pd.DataFrame:
         if not decided:
             rows.append(first | dict.fromkeys(("claim", *RESULTS)))
     return pd.DataFrame(rows).astype({"value": float, "spread": float})
+
+
+def kept_tables(folder: Batch) -> dict[str, pd.DataFrame]:
+    """What the notebook kept with `show.keep` at the points, by name: the lines of all points, each
+    behind its point and its varied parameters.  All are texts."""
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for point, about in folder.notebooks.items():
+        varied = {name: about["parameters"][name] for name in folder.record["varied"]}
+        for file in sorted((folder.path / "points" / point / "tables").glob("*.csv")):
+            lines = pd.read_csv(file, dtype=str, keep_default_na=False)
+            at = pd.DataFrame([{"point": point, **varied}] * len(lines))
+            frames.setdefault(file.stem, []).append(pd.concat([at, lines], axis=1))
+    return {name: pd.concat(found) for name, found in frames.items()}
 
 
 def points(grids: list[str], file: Path | None = None) -> list[dict[str, str]]:

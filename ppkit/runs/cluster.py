@@ -36,7 +36,8 @@ LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job tha
 BESIDE_AT_MOST = 5_000_000  # bytes of the files that go to a worker with a notebook
 PLAIN = re.compile(r"[^./\0][^/\0]*")  # a file's own name
 _PARENTS: dict[str, WarmParent] = {}  # of this worker: one at most, by its notebook
-PLACES = ("notebooks", "html", "figures", "claims", "measured")  # where a job leaves files
+# where a job leaves files
+PLACES = ("notebooks", "html", "figures", "claims", "measured", "tables")
 
 
 def connect(address: str, files: dict[str, Path | None]) -> Client:

@@ -4,7 +4,7 @@ a lesson asks and answers."""
 from ppkit.show.controls import control, progress
 from ppkit.show.figures import COLOURS, band, finish, new, paper_marks
 from ppkit.show.lesson import check, judge, predict
-from ppkit.show.numbers import between, number, source, sources, table
+from ppkit.show.numbers import between, keep, number, source, sources, table
 from ppkit.show.paper_tables import beside
 from ppkit.show.parties import Sent, sent
 
@@ -18,6 +18,7 @@ __all__ = [
     "control",
     "finish",
     "judge",
+    "keep",
     "new",
     "number",
     "paper_marks",

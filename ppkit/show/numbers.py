@@ -1,5 +1,9 @@
 """Fixed digits: the same run prints the same text on every machine."""
 
+import os
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -104,6 +108,20 @@ def table(rows, *, data, digits: int = 3, index: str = "") -> Table:
     shown = Table(frame)
     shown.said = "" if data is None else f"Data: {sources(data)}."
     return shown
+
+
+def keep(name: str, rows: list[dict[str, Any]]) -> None:
+    """Leave a table with the run as CSV; a batch puts the tables of its points together.
+
+    name: a file name without ending.  rows: a dict from column to number or text for each line.
+    Writes $PPKIT_RUN/tables/<name>.csv, every digit of every number, where PPKIT_RUN is set, else
+    nothing.
+    """
+    folder = os.environ.get("PPKIT_RUN")
+    if folder:
+        target = Path(folder, "tables", f"{name}.csv")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pd.DataFrame(rows).to_csv(target, index=False)
 
 
 def source(dataset) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pytest
 from waiting import FAR, until
 from workers_at_once import AtOnce
 
+from ppkit import show
 from ppkit.runs import Refused, batch, key, run, run_folder
 from ppkit.verdicts import rows
 
@@ -16,7 +17,9 @@ PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "p
 RECORDS = """\
 from ppkit.verdicts import ledger
 page = ledger.Ledger("wang2018", notebook="01_grid", profile=PROFILE)
-page.record("table1.row5.basic", 18.506 + .01 * SEED * CLIP, data=ledger.FORMULA)"""
+page.record("table1.row5.basic", 18.506 + .01 * SEED * CLIP, data=ledger.FORMULA)
+from ppkit import show
+show.keep("products", [{"product": SEED * CLIP}])"""
 GRID = ("--grid", "SEED=0..2", "--grid", "CLIP=.5,2")
 
 
@@ -186,6 +189,9 @@ def test_a_grid_gives_a_folder_a_table_and_what_happened_to_each_point(ran):
     assert list(good.detail) == [""] * 5  # which CSV cannot tell from nothing
     shown = rows.assign(detail=rows.detail.replace("", None))
     pd.testing.assert_frame_equal(csv, shown, check_dtype=False)
+    kept = pd.read_csv(project.latest / "tables" / "products.csv")
+    assert list(kept.columns) == ["point", "SEED", "CLIP", "product"] and len(kept) == 5
+    assert list(kept["product"]) == list(kept.SEED * kept.CLIP)
     point = project.latest / "points" / "0005"
     about = json.loads((point / "run.json").read_text())["notebooks"]["01_grid"]
     assert (about["parameters"]["SEED"], about["parameters"]["CLIP"]) == (2, 2.0)
@@ -273,6 +279,28 @@ def point_of(folder) -> batch.Batch:
     (place / "notebooks" / "01_a.ipynb").touch()
     (place / "html" / "01_a.html").touch()
     return batch.Batch(folder, {"batch": "01_a", "notebooks": {"0000": about}})
+
+
+def test_what_points_kept_becomes_one_table_with_their_parameters(tmp_path, monkeypatch):
+    kept = {}
+    for point, epsilon in (("0000", 0.1), ("0001", 0.5)):
+        monkeypatch.setenv("PPKIT_RUN", str(tmp_path / "points" / point))
+        show.keep("costs", [{"noise": "a", "proved": epsilon / 3}, {"noise": "", "proved": 2}])
+        kept[point] = {"parameters": {"EPSILON": epsilon, "SEED": 0}}
+    kept["0002"] = {"parameters": {"EPSILON": 1.0, "SEED": 0}}  # failed: it left nothing
+    made = batch.Batch(tmp_path, {"batch": "01_a", "notebooks": kept, "varied": ["EPSILON"]})
+    [(name, lines)] = batch.kept_tables(made).items()
+    assert name == "costs" and list(lines.columns) == ["point", "EPSILON", "noise", "proved"]
+    assert list(lines.point) == ["0000", "0000", "0001", "0001"]
+    assert list(lines.EPSILON) == [0.1, 0.1, 0.5, 0.5] and list(lines.noise) == ["a", "", "a", ""]
+    assert [float(text) for text in lines.proved] == [0.1 / 3, 2, 0.5 / 3, 2]
+
+
+def test_outside_a_run_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.delenv("PPKIT_RUN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    show.keep("costs", [{"proved": 1.0}])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("file", ["run.json", "claims.json"])
