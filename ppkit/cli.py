@@ -1,5 +1,5 @@
-"""The command line, `ppkit`: first, reproduce, lab, execute, reference, claims, compare, cluster,
-data, and what other packages add."""
+"""The command line, `ppkit`: first, budget, reproduce, lab, execute, reference, claims, compare,
+cluster, data, and what other packages add."""
 
 import io
 import sys
@@ -13,6 +13,8 @@ from ppkit.runs import Refused
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from ppkit.dpstgd.costs import Cost
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,6 +56,69 @@ def first() -> None:
 
     project.root()  # refused before anything is computed: the picture goes there
     print(f"Picture: {reading.run()}")
+
+
+@app.command()
+def budget(
+    epsilon: Annotated[float, typer.Option(help="of one choice of an upload")],
+    sample_rate: Annotated[float, typer.Option(help="chance of a row to be in an upload's sample")],
+    uploads: Annotated[int, typer.Option(help="entries that one upload sends")],
+    rounds: Annotated[int, typer.Option(help="how often a participant uploads")] = 1,
+    parameters: Annotated[int, typer.Option(help="of the model: the paper's")] = 14_312,
+    delta: Annotated[
+        float, typer.Option(show_default="2^-30", help="chance that the promise fails")
+    ] = 2.0**-30,
+    neighbouring: Annotated[str, typer.Option(help="add_remove or replace_one")] = "add_remove",
+    mechanism: Annotated[
+        str | None, typer.Option(help="laplace or gumbel; both if left out")
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="print CSV, each line with its settings")
+    ] = False,
+) -> None:
+    """Print what wang2018's uploads cost by the paper's formula, for an attacker, and by a proof:
+    one upload, and all rounds."""
+    from ppkit.dpstgd import costs as pricing
+
+    costs = pricing.upload_costs(
+        epsilon,
+        sample_rate=sample_rate,
+        n_uploads=uploads,
+        n_rounds=rounds,
+        n_parameters=parameters,
+        delta=delta,
+        neighbouring=neighbouring,
+        mechanisms=[mechanism] if mechanism else pricing.NOISES,
+    )
+    if csv:
+        print(pricing.as_csv(costs), end="")
+    else:
+        _print_costs(costs)
+
+
+def _print_costs(costs: "list[Cost]") -> None:
+    from rich.table import Table
+
+    from ppkit.dpstgd import costs as pricing
+    from ppkit.runs import rows
+
+    screen, first = rows.console(100), costs[0]
+    relation = pricing.IN_WORDS[first.neighbouring]
+    screen.print(
+        f"epsilon at delta {first.delta:.3g}, {relation} ({first.neighbouring}); one choice "
+        f"{first.epsilon:g}, sample rate {first.sample_rate:g}, {first.n_uploads:,} of "
+        f"{first.n_parameters:,} entries sent"
+    )
+    table = Table(box=rows.BOX, padding=(0, 1, 0, 0))
+    table.add_column("noise, uploads", no_wrap=True)
+    for line, columns in pricing.side_by_side(costs).items():
+        if not table.rows:
+            for heading in columns:
+                table.add_column(heading, justify="right", no_wrap=True)
+        table.add_row(line, *(f"{value:,.2f}" for value in columns.values()))
+    screen.print(table)
+    for (column, source), lines in pricing.sources(costs).items():
+        screen.print(f"{column}: {source} ({'; '.join(lines)})")
 
 
 @app.command()
