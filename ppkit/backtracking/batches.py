@@ -10,23 +10,19 @@ and neurons that were on for two records are then on for one. A row that is in t
 times, with one label or several, is one row whose delta is the sum of its copies'.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from ppkit import gradients as bounded
-from ppkit.backtracking.analytic import first_layer, flat, training_layer
-from ppkit.models import classification_loss
-from ppkit.validation import finite, must_be
+from ppkit.backtracking import judging, lattice, subset_sums
+from ppkit.backtracking.analytic import flat, training_layer
+from ppkit.validation import must_be
 
 _BLOCK = 1024  # candidates that go through the model at a time
-_MOST_MIXED = 400  # ways in which copies of a row may have different labels that are tried
 _CHANCE = 1e-3  # of a wrong row among those that the rank cannot confirm, about
 
 
@@ -41,45 +37,6 @@ class Found(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True)
-class _Settings:
-    n_records: int
-    l2_norm_clip: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Round:
-    """What the participant was sent and what is left of its answer, G = [dW db]; a singular value
-    of G up to floor is rounding."""
-
-    model: nn.Module
-    G: torch.Tensor
-    floor: float
-
-    @property
-    def tolerance(self) -> float:
-        """By which part of itself a denominator may be missed."""
-        return 1e-9 if self.G.dtype == torch.float64 else 1e-3
-
-    def rank(self, without: torch.Tensor | None = None) -> int:
-        rest = self.G if without is None else self.G - without
-        return int((torch.linalg.svdvals(rest) > self.floor).sum())
-
-
-class _Candidate(NamedTuple):
-    """A row, how often it has each label, by which part of itself the model misses the denominator,
-    and how many candidates there were beside it."""
-
-    row: torch.Tensor
-    counts: torch.Tensor
-    off: float
-    n_candidates: int
-
-    @property
-    def n_copies(self) -> int:
-        return int(self.counts.sum())
-
-
 def isolated(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """The records of a batch that some first-layer neuron sees alone, or beside copies of itself
     only: ascending positions, of 0..N-1.
@@ -87,7 +44,7 @@ def isolated(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     For the notebook, which knows the batch.
     model: as in `from_rounds`.  X: (N, F).  y: (N,) integer classes.
     """
-    delta = _deltas(model, X, y)
+    delta = judging.deltas(model, X, y)
     _, row_of = torch.unique(X.flatten(1), dim=0, return_inverse=True)
     n_rows = int(row_of.max()) + 1
     by_row = lambda values: values.new_zeros(n_rows, delta.shape[1]).index_add(0, row_of, values)
@@ -100,12 +57,15 @@ def isolated(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 def from_batch(
     weight_grad: torch.Tensor,
     bias_grad: torch.Tensor,
-    *,
+    *later_grads: torch.Tensor,
     model: nn.Module,
     n_records: int,
-    l2_norm_clip: float = math.inf,
+    l2_norm_clip: float | None = math.inf,
+    effort: lattice.Effort | None = lattice.Effort(),
 ) -> Found:
     """The records of a batch that its mean gradient gives away; `from_rounds` with one round.
+
+    later_grads: of the model's other parameters, in its order; needed with several hidden layers.
 
     >>> from ppkit.models import mlp
     >>> net = mlp((3, 8, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -116,7 +76,11 @@ def from_batch(
     ([[0.0, -1.0, 0.0], [1.0, 2.0, 4.0], [1.0, 2.0, 4.0]], [1, 0, 1], [1, 2, 2])
     """
     return from_rounds(
-        [model], [(weight_grad, bias_grad)], n_records=n_records, l2_norm_clip=l2_norm_clip
+        [model],
+        [(weight_grad, bias_grad, *later_grads)],
+        n_records=n_records,
+        l2_norm_clip=l2_norm_clip,
+        effort=effort,
     )
 
 
@@ -125,7 +89,8 @@ def from_rounds(
     gradients: Sequence[Sequence[torch.Tensor]],
     *,
     n_records: int,
-    l2_norm_clip: float = math.inf,
+    l2_norm_clip: float | None = math.inf,
+    effort: lattice.Effort | None = lattice.Effort(),
 ) -> Found:
     """The records of one batch that its mean gradients at several weights give away, without any
     look at the batch.
@@ -143,15 +108,21 @@ def from_rounds(
     about .001.  What passes in one round is subtracted in all, and the search goes on until nothing
     new passes.  Tried are copies of one label, and of labels mixed in 400 ways, the fewest first; a
     mean may stand for rows that differ by less than about 1e-4 of themselves, as their copies.
+    Where records are missing then, the gradient of each round is taken as a hidden subset sum
+    (`subset_sums`), which gives all records of a batch at once, up to about nine tenths as many as
+    neurons that are on (64 neurons; fewer of a wider layer).  Rounds do not add up there, because
+    each has errors e_i of its own; but what one gives is subtracted in all.
 
     models: what the participant was sent in each round; a module whose first layer is Linear, sees
     the records themselves and is used once; the differences need an nn.Sequential.  Layers that
     treat a record by itself only: eval() for Dropout and BatchNorm, on both sides.
-    gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records; more
-    entries are ignored.
+    gradients: per round dW (H, F), db (H,), of the mean loss of the same n_records records, and
+    those of the later layers, which a subset sum needs with several hidden layers.
     l2_norm_clip: C > 0, known, if every record's gradient was clipped to it before the mean (DP-SGD
     without noise): a record's delta then counts min(1, C / |its gradient|) times, in each of its
-    neurons alike, so no ratio moves.  It needs Linear and ReLU layers.
+    neurons alike, so no ratio moves.  None: clipped, and the attacker does not know C; then there
+    is the subset sum only, which finds C.  Both need Linear and ReLU layers.
+    effort: of the subset sum; None leaves it out.
     The tolerance is 1e-9 in float64, 1e-3 in float32.
     Returns Found; where records are missing `why` says what stood in the way: wide batches, no
     neuron that is ever off, a layer in training, noise.
@@ -160,21 +131,30 @@ def from_rounds(
     are ours, that a neuron may see one record alone is Geiping et al. 2020
     and Boenisch et al. 2021.
     """
-    rounds = [_round(model, gradient) for model, gradient in zip(models, gradients, strict=True)]
-    must_be("> 0", l2_norm_clip=l2_norm_clip)
+    rounds = [
+        judging.observed(model, gradient) for model, gradient in zip(models, gradients, strict=True)
+    ]
+    if l2_norm_clip is not None:
+        must_be("> 0", l2_norm_clip=l2_norm_clip)
     must_be("a whole number >= 1", n_records=n_records)
-    settings = _Settings(n_records, l2_norm_clip)
+    settings = judging.Settings(n_records, l2_norm_clip)
     why = _in_training(models)
-    found = [] if why else _search(rounds, settings)
-    n_found = sum(one.n_copies for one in found)
-    if not why and n_found < n_records:
-        why = _obstacle(rounds)
+    found: list[judging.Candidate] = []
+    if not why:
+        if l2_norm_clip is not None:
+            _search(found, rounds, settings)
+        why_no_sum = ""
+        if effort is not None:
+            why_no_sum = _sum_up(found, rounds, gradients, settings, effort)
+        if _n_left(found, settings):
+            why = _obstacle(rounds, why_no_sum)
+    n_found = n_records - _n_left(found, settings)
     if why:
         why = f"{n_found} of {n_records} records found: {why}"
     return _listed(found, rounds[0].G, why)
 
 
-def _listed(found: list[_Candidate], G: torch.Tensor, why: str) -> Found:
+def _listed(found: list[judging.Candidate], G: torch.Tensor, why: str) -> Found:
     rows = G.new_zeros(0, G.shape[1] - 1)
     labels, times = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     for one in found:
@@ -185,41 +165,83 @@ def _listed(found: list[_Candidate], G: torch.Tensor, why: str) -> Found:
     return Found(rows.double().numpy(), labels, times, why)
 
 
-def _search(rounds: list[_Round], settings: _Settings) -> list[_Candidate]:
-    """Rows one after the other, each subtracted in all rounds, until nothing new passes."""
-    found: list[_Candidate] = []
-    while n_left := settings.n_records - sum(one.n_copies for one in found):
+def _n_left(found: list[judging.Candidate], settings: judging.Settings) -> int:
+    return settings.n_records - sum(one.n_copies for one in found)
+
+
+def _search(
+    found: list[judging.Candidate], rounds: list[judging.Round], settings: judging.Settings
+) -> None:
+    """Rows one after the other, each added to those found and subtracted in all rounds, until
+    nothing new passes."""
+    while n_left := _n_left(found, settings):
         passing = [_passing(one, n_left, settings) for one in rounds]
         before = len(found)
         for confirmed in (_lowers_rank, _unlikely_by_chance):
             for at, candidates in zip(rounds, passing):
                 for one in candidates:
-                    n_left = settings.n_records - sum(each.n_copies for each in found)
+                    n_left = _n_left(found, settings)
                     if (
                         one.n_copies <= n_left
                         and _is_new(one.row, found, at.tolerance)
                         and confirmed(at, one, n_left, settings)
                     ):
-                        found.append(one)
-                        for each in rounds:
-                            each.G.sub_(_gradient(each.model, one, settings))
+                        _add(one, found, rounds, settings)
             if len(found) > before:
                 break
         if len(found) == before:
             break
-    return found
 
 
-def _is_new(row: torch.Tensor, found: list[_Candidate], tolerance: float) -> bool:
+def _sum_up(
+    found: list[judging.Candidate],
+    rounds: list[judging.Round],
+    gradients: Sequence[Sequence[torch.Tensor]],
+    settings: judging.Settings,
+    effort: lattice.Effort,
+) -> str:
+    """The same with what the gradients give as hidden subset sums.  Why the last one gave no more,
+    or ""."""
+    why = ""
+    for at, gradient in zip(rounds, gradients):
+        if _n_left(found, settings) == 0:
+            return ""
+        before = len(found)
+        rows, why = subset_sums.find(at, gradient, settings, effort=effort)
+        for one in rows:
+            if one.n_copies <= _n_left(found, settings) and _is_new(one.row, found, at.tolerance):
+                _add(one, found, rounds, settings)
+        if len(found) > before and settings.l2_norm_clip is not None:
+            _search(found, rounds, settings)
+    return why
+
+
+def _add(
+    one: judging.Candidate,
+    found: list[judging.Candidate],
+    rounds: list[judging.Round],
+    settings: judging.Settings,
+) -> None:
+    found.append(one)
+    if settings.l2_norm_clip is not None:
+        for each in rounds:
+            each.G.sub_(judging.gradient(each.model, one, settings))
+
+
+def _is_new(row: torch.Tensor, found: list[judging.Candidate], tolerance: float) -> bool:
     near = min(1e-4, 100 * tolerance)
     return not any(bool(((row - one.row).abs() <= near * (1 + row.abs())).all()) for one in found)
 
 
-def _lowers_rank(at: _Round, one: _Candidate, n_left: int, settings: _Settings) -> bool:
-    return at.rank(without=_gradient(at.model, one, settings)) < at.rank()
+def _lowers_rank(
+    at: judging.Round, one: judging.Candidate, n_left: int, settings: judging.Settings
+) -> bool:
+    return at.rank(without=judging.gradient(at.model, one, settings)) < at.rank()
 
 
-def _unlikely_by_chance(at: _Round, one: _Candidate, n_left: int, settings: _Settings) -> bool:
+def _unlikely_by_chance(
+    at: judging.Round, one: judging.Candidate, n_left: int, settings: judging.Settings
+) -> bool:
     """Whether the rank says nothing, and the denominator says enough: a mean of two records that
     the model treats alike passes for two copies, up to the square of their difference."""
     rank = at.rank()
@@ -229,7 +251,7 @@ def _unlikely_by_chance(at: _Round, one: _Candidate, n_left: int, settings: _Set
     return silent and one.n_candidates * len(one.counts) * missed <= _CHANCE
 
 
-def _passing(at: _Round, n_left: int, settings: _Settings) -> list[_Candidate]:
+def _passing(at: judging.Round, n_left: int, settings: judging.Settings) -> list[judging.Candidate]:
     """Candidates whose denominator the model confirms, fewest copies first, then the best."""
     lines = _candidates(at.model, at.G)
     combined = lines @ at.G
@@ -239,33 +261,22 @@ def _passing(at: _Round, n_left: int, settings: _Settings) -> list[_Candidate]:
         return []
     lines, combined, bottom = lines[usable], combined[usable], bottom[usable]
     rows = combined[:, :-1] / bottom[:, None]
-    counts = _label_counts(_n_classes(at.model, rows), n_left, rows)
+    counts = judging.label_counts(judging.n_classes(at.model, rows), n_left, rows)
     passing = []
     for start in range(0, len(rows), _BLOCK):
         block = slice(start, start + _BLOCK)
         of_class = []
         for label in range(counts.shape[1]):
             y = torch.full((len(rows[block]),), label)
-            delta = _shares(at.model, rows[block], y, settings.l2_norm_clip)
+            delta = judging.shares(at.model, rows[block], y, settings.l2_norm_clip)
             of_class.append((lines[block] * delta).sum(dim=1))
         predicted = torch.stack(of_class, dim=1) @ counts.T / settings.n_records
         off = (predicted / bottom[block, None] - 1).abs()
         for k, m in torch.nonzero(off <= at.tolerance).tolist():
             passing.append((int(counts[m].sum()), float(off[k, m]), start + k, m))
-    return [_Candidate(rows[k], counts[m], off, len(rows)) for _, off, k, m in sorted(passing)]
-
-
-def _label_counts(n_classes: int, most: int, like: torch.Tensor) -> torch.Tensor:
-    """How often a row may have each label, (M, n_classes): up to `most` copies of one label, and
-    the ways to mix labels that come first."""
-    alike = [[label] * k for k in range(1, most + 1) for label in range(n_classes)]
-    copies = itertools.chain.from_iterable(
-        itertools.combinations_with_replacement(range(n_classes), k) for k in range(2, most + 1)
-    )
-    mixed = (labels for labels in copies if len(set(labels)) > 1)
-    tried = [*alike, *itertools.islice(mixed, _MOST_MIXED)]
-    counts = [np.bincount(labels, minlength=n_classes) for labels in tried]
-    return torch.as_tensor(np.array(counts), dtype=like.dtype)
+    return [
+        judging.Candidate(rows[k], counts[m], off, len(rows)) for _, off, k, m in sorted(passing)
+    ]
 
 
 def _candidates(model: nn.Module, G: torch.Tensor) -> torch.Tensor:
@@ -283,44 +294,6 @@ def _candidates(model: nn.Module, G: torch.Tensor) -> torch.Tensor:
     return torch.cat([neurons, each[one] - each[two]])
 
 
-def _gradient(model, one: _Candidate, settings: _Settings) -> torch.Tensor:
-    """What a row, all its copies, adds to the mean gradient of the first layer."""
-    labels = torch.arange(len(one.counts))
-    delta = _shares(model, one.row.expand(len(labels), -1), labels, settings.l2_norm_clip)
-    total = one.counts @ delta / settings.n_records
-    return torch.outer(total, torch.cat([one.row, one.row.new_ones(1)]))
-
-
-def _shares(model, X, y, l2_norm_clip) -> torch.Tensor:
-    """What each record adds to the summed gradient of the first layer's output, (N, H): clipped, if
-    there is a clip."""
-    delta = _deltas(model, X, y) * len(X)
-    if l2_norm_clip < math.inf:
-        delta *= bounded.clip_factors(
-            bounded.group_norms(bounded.capture(model, X, y)), l2_norm_clip
-        )[:, None]
-    return delta
-
-
-def _deltas(model: nn.Module, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The gradient of the mean loss in the first layer's output, (N, H)."""
-    seen = []
-
-    def keep(layer, inputs, output):
-        seen.append(output.detach().requires_grad_())
-        return seen[0].clone()  # an activation in place changes the copy
-
-    hook = first_layer(model).register_forward_hook(keep)
-    loss = classification_loss(model(X), y)
-    hook.remove()
-    return torch.autograd.grad(loss, seen[0], materialize_grads=True)[0]
-
-
-@torch.no_grad()
-def _n_classes(model, rows) -> int:
-    return max(2, model(rows[:1]).shape[1])
-
-
 def _in_training(models: Sequence[nn.Module]) -> str:
     """Why no candidate can be tested by these models, or ""."""
     for model in models:
@@ -333,9 +306,9 @@ def _in_training(models: Sequence[nn.Module]) -> str:
     return ""
 
 
-def _obstacle(rounds: list[_Round]) -> str:
+def _obstacle(rounds: list[judging.Round], why_no_sum: str) -> str:
     """Why a search found no more, from what is left of the gradients."""
-    at = max(rounds, key=_Round.rank)
+    at = max(rounds, key=judging.Round.rank)
     rank = at.rank()
     if rank == 0:
         return (
@@ -344,7 +317,7 @@ def _obstacle(rounds: list[_Round]) -> str:
         )
     ratios = at.G[:, :-1] / at.G[:, -1:]
     rows = ratios[torch.isfinite(ratios).all(dim=1)]
-    if bool((_deltas(at.model, rows, torch.zeros(len(rows), dtype=torch.int64)) != 0).all()):
+    if bool((judging.deltas(at.model, rows, torch.zeros(len(rows), dtype=torch.int64)) != 0).all()):
         return (
             "the attack looks for neurons that are off for all records but one, as ReLU's are, and "
             f"{_behind_first(at.model)} lets every record reach every neuron"
@@ -353,6 +326,7 @@ def _obstacle(rounds: list[_Round]) -> str:
         f"none of {len(_candidates(at.model, at.G))} candidates agrees with the model for certain, "
         f"so each neuron sees several records (what is left has rank {rank}), or the gradient has "
         "noise, a clip, a number of records or a mode (training, eval) other than said"
+        + (f"; as a subset sum: {why_no_sum}" if why_no_sum else "")
     )
 
 
@@ -362,11 +336,3 @@ def _behind_first(model: nn.Module) -> str:
         return "what follows its first layer"
     kind = type(layers[1]).__name__
     return f"{kind}, with no activation before it," if kind == "Linear" else kind
-
-
-def _round(model: nn.Module, gradient: Sequence[torch.Tensor]) -> _Round:
-    dW, db = gradient[0].detach(), gradient[1].detach()
-    G = torch.cat([dW, db[:, None]], dim=1)
-    finite(**{"the gradient": G})
-    floor = torch.finfo(G.dtype).eps ** (2 / 3) * float(torch.linalg.matrix_norm(G, 2))
-    return _Round(model, G, floor)

@@ -69,7 +69,7 @@ def test_peeling_and_differences_find_what_no_neuron_sees_alone():
 
 
 def test_what_does_not_fall_is_not_claimed():
-    for n_records, sizes in ((32, (30, 64, 2)), (4, (30, 2)), (4, (30, 1))):
+    for n_records, sizes in ((64, (30, 64, 2)), (4, (30, 2)), (4, (30, 1))):
         model, X, y = batch(n_records, sizes)
         dW, db, *_ = shared_gradient(model, X, y)
         found = batches.from_batch(dW, db, model=model, n_records=n_records)
