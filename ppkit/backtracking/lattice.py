@@ -201,13 +201,15 @@ def _outside(vectors: np.ndarray, of: np.ndarray) -> np.ndarray:
 def _differences(vectors: np.ndarray):
     """x - y or x + y of all pairs, where it is shorter than the longest vector; of very many the
     shortest, about 60 a vector."""
-    squares = (vectors**2).sum(axis=1)
     exact = vectors.astype(np.float32)  # integers below 2^24
+    squares = (exact**2).sum(axis=1)
     for start in range(0, len(vectors), _BLOCK):
         block = slice(start, start + _BLOCK)
         products = exact[block] @ exact[start:].T
-        lengths = squares[block, None] + squares[None, start:] - 2 * np.abs(products)
-        one, two = np.nonzero(np.triu(lengths < squares.max(), k=1))
+        lengths = squares[block, None] + squares[start:] - 2 * np.abs(products)
+        shorter = lengths < squares.max()
+        shorter[:, :_BLOCK] = np.triu(shorter[:, :_BLOCK], k=1)  # a pair once, and no vector twice
+        one, two = np.nonzero(shorter)
         if len(one) > 60 * _BLOCK:
             short = np.argpartition(lengths[one, two], 60 * _BLOCK)[: 60 * _BLOCK]
             one, two = one[short], two[short]
