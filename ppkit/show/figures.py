@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from ppkit import pictures
 from ppkit.atomic_writing import write_whole
 from ppkit.show import fingerprint
 from ppkit.show.numbers import sources
@@ -74,8 +75,8 @@ def paper_marks(ax, x, y, *, label: str = "printed in the paper") -> None:
 
 
 def finish(fig, name: str, caption: str, *, data) -> None:
-    """Put the caption and the data's source under the figure and, inside a run, keep it as PNG and
-    SVG.
+    """Put the caption and the data's source under the figure, make its PNGs small and, inside a
+    run, keep it as PNG and SVG.
 
     name: file name without ending.  caption: one or two sentences, what to see.
     data: as `show.sources`, whose words are appended to the caption.
@@ -83,6 +84,7 @@ def finish(fig, name: str, caption: str, *, data) -> None:
     set.  In a notebook the figure's fingerprint is an output that nbval compares.
     """
     fingerprint.show(fig)
+    pictures.small_pngs(fig)
     source = sources(data)
     whole = textwrap.fill(f"{caption} Data: {source}.", 105)
     fig.supxlabel(whole, fontsize=8.5, color="#555555", x=0.01, ha="left")

@@ -5,8 +5,10 @@ import textwrap
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ppkit import pictures
 from ppkit.verdicts import robustness, rules, statements, wording
 from ppkit.verdicts.rows import Row
 
@@ -39,6 +41,7 @@ def draw(row: Row, settings: pd.DataFrame, target: Path) -> None:
         for value in dict.fromkeys(settings[name])
     ]
     figure = Figure(figsize=(7.2, 3.2 + 0.2 * len(lines)), layout="constrained")
+    FigureCanvasAgg(figure)
     above, beneath = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.2 * len(lines)])
     for verdict, some in ordered.groupby(ordered["alone"].map(rules.plain)):
         look = {"color": wording.COLOURS[verdict], "mec": "black", "mew": 0.4, "label": verdict}
@@ -63,4 +66,5 @@ def draw(row: Row, settings: pd.DataFrame, target: Path) -> None:
         f"settings, sorted by our number; the ring is the main one\n{said}", fontsize=8
     )
     beneath.tick_params(axis="x", labelbottom=False)
-    figure.savefig(target, dpi=110, metadata={"Software": None})
+    pictures.small_pngs(figure)
+    figure.savefig(target, dpi=110)
