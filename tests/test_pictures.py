@@ -78,9 +78,13 @@ def test_areas_keep_their_colour(lesson_figure):
     assert flat.sum() > 1000 and np.abs(after - inner)[flat].max() <= 2
 
 
-def test_a_picture_of_too_many_colours_stays_as_it_was(noise):
-    after = pictures.with_palette(noise)
-    assert after.mode == "RGB" and np.array_equal(values(after), values(noise))
+def test_a_gradient_of_two_hues_keeps_true_colour_though_no_pixel_would_be_far_off(monkeypatch):
+    ramp = np.tile(np.arange(256, dtype=np.uint8), (256, 1))
+    before = Image.merge("RGB", [Image.fromarray(one) for one in (ramp, ramp.T, 0 * ramp)])
+    after = pictures.with_palette(before)
+    assert after.mode == "RGB" and np.array_equal(values(after), values(before))
+    monkeypatch.setattr(pictures, "EDGES", 1.0)
+    assert pictures.with_palette(before).mode == "P"
 
 
 def test_pixels_far_off_keep_true_colour_though_they_are_few(noise):
