@@ -100,16 +100,16 @@ def _print_costs(costs: "list[Cost]") -> None:
     from rich.table import Table
 
     from ppkit.dpstgd import costs as pricing
-    from ppkit.runs import rows
+    from ppkit.runs.screen import BOX, console
 
-    screen, first = rows.console(100), costs[0]
+    screen, first = console(100), costs[0]
     relation = pricing.IN_WORDS[first.neighbouring]
     screen.print(
         f"epsilon at delta {first.delta:.3g}, {relation} ({first.neighbouring}); one choice "
         f"{first.epsilon:g}, sample rate {first.sample_rate:g}, {first.n_uploads:,} of "
         f"{first.n_parameters:,} entries sent"
     )
-    table = Table(box=rows.BOX, padding=(0, 1, 0, 0))
+    table = Table(box=BOX, padding=(0, 1, 0, 0))
     table.add_column("noise, uploads", no_wrap=True)
     for line, columns in pricing.side_by_side(costs).items():
         if not table.rows:
