@@ -2,6 +2,8 @@
 stale."""
 
 import ast
+import base64
+import io
 import json
 import re
 import shutil
@@ -12,10 +14,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from PIL import Image
 from waiting import FAR
 
 import ppkit.show  # noqa: F401  it sets how wide pandas prints, as in the notebooks
-from ppkit import documents, measured, project
+from ppkit import documents, measured, pictures, project
 from ppkit.runs.execute import KERNEL
 from ppkit.verdicts import ledger, rules, statements
 from ppkit.verdicts.rows import Row
@@ -109,6 +112,26 @@ def test_every_table_and_every_picture_says_its_data(path):
             assert said or "data=None" in cell.source, where
         if any("image/png" in data for data in shown):
             assert re.search(caption, cell.source), where
+
+
+def true_colour_for_nothing(png: bytes) -> bool:
+    """Whether a picture has no palette though no reader would see one."""
+    picture = Image.open(io.BytesIO(png))
+    return picture.mode != "P" and pictures.with_palette(picture).mode == "P"
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_picture_has_a_palette_where_no_reader_sees_it(path):
+    shown = [output.get("data", {}) for cell in cells(path) for output in cell.outputs]
+    pngs = [base64.b64decode(data["image/png"]) for data in shown if "image/png" in data]
+    assert [true_colour_for_nothing(png) for png in pngs] == [False] * len(pngs), (
+        "run `ppkit execute`"
+    )
+
+
+def test_every_picture_of_the_reference_has_a_palette_where_no_reader_sees_it():
+    files = [*(ROOT / "figures").rglob("*.png"), ROOT / "docs" / "first.png"]
+    assert [file.name for file in files if true_colour_for_nothing(file.read_bytes())] == []
 
 
 @pytest.mark.parametrize("path", ALL)
