@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from distributed import Client, Future, Security, get_worker
 
-from ppkit.runs import Refused, cut, environment, key, reason, run_folder, tls
+from ppkit.runs import Refused, cut, key, reason, run_folder, tls
 from ppkit.runs.warm import WarmParent
 from ppkit.runs.worker import DONE, Children, failed
 
@@ -306,7 +306,7 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
             folder.mkdir(parents=True, exist_ok=True)
         here = {"notebook": str(home / f"{name}.ipynb"), "folder": str(run)}
         run_folder.write_json(scratch / "spec.json", told | here)
-        with Children(parent=_parent_here(told, home / f"{name}.ipynb", scratch)) as child:
+        with Children(parent=_parent_here(told, home / f"{name}.ipynb")) as child:
             child.start(name, scratch / "spec.json")
             event: dict = {}
             while "done" not in event:
@@ -318,7 +318,7 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
         return outcome, {file.relative_to(run).as_posix(): file.read_bytes() for file in left}
 
 
-def _parent_here(told: dict, notebook: Path, scratch: Path) -> WarmParent | None:
+def _parent_here(told: dict, notebook: Path) -> WarmParent | None:
     """What this worker forks its jobs from: one parent for all points of a notebook.
 
     It goes with the worker's process, or when a job of another notebook comes.
@@ -329,8 +329,7 @@ def _parent_here(told: dict, notebook: Path, scratch: Path) -> WarmParent | None
         for other in _PARENTS.values():
             other.__exit__()
         _PARENTS.clear()
-        variables = environment.for_kernel(scratch, threads=1, source=told["source"])
-        _PARENTS[told["notebook"]] = WarmParent([notebook], variables)
+        _PARENTS[told["notebook"]] = WarmParent([notebook])
     return _PARENTS[told["notebook"]]
 
 

@@ -3,6 +3,7 @@ has others do it."""
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from ppkit.process_tree import terminated_like_interrupted
 from ppkit.runs import catalogue, environment, run_folder, warm
-from ppkit.runs.worker import DONE, RUNNING
+from ppkit.runs.worker import DONE, FRESH, RUNNING
 
 MEMORY = 2560  # MB that a notebook is planned with
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a
@@ -109,12 +110,9 @@ def warm_parent(jobs: Mapping[str, Job]) -> AbstractContextManager[warm.WarmPare
     """
     if len(jobs) < 2 or sys.platform != "linux":
         return nullcontext()
-    first = next(iter(jobs.values()))
-    if first.threads != 1:
+    if any(job.threads != 1 for job in jobs.values()):
         return nullcontext()
-    scratch = first.folder.path / ".cache" / first.name
-    variables = environment.for_kernel(scratch, threads=first.threads, source=first.source)
-    return warm.WarmParent({job.task.path: None for job in jobs.values()}, variables)
+    return warm.WarmParent(dict.fromkeys(job.task.path for job in jobs.values()))
 
 
 def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
@@ -125,6 +123,7 @@ def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
     """
     waiting = list(jobs)
     cells = {name: job.n_cells for name, job in jobs.items()}
+    fresh: Counter[str] = Counter()  # jobs that could not be forked, by the reason
     begun: dict[str, int] = {}  # code cells of a job that are over or under way
     bar = tqdm(total=sum(cells.values()), disable=None, dynamic_ncols=True, leave=False)
     with terminated_like_interrupted(), executor, bar:
@@ -140,13 +139,22 @@ def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
                     jobs[name].end(event["done"])
                     begun[name] = cells[name]
                     bar.write(_line(name, event["done"]))
+                    fresh.update(_why_fresh(event["done"]))
                 bar.n = sum(begun.values())
                 bar.set_description_str(
                     ", ".join(f"{one} cell {begun.get(one, 0)}" for one in executor.running)
                 )
         except KeyboardInterrupt:
             return False
+    for why, count in fresh.items():
+        print(f"{count} of {len(jobs)} started on a fresh interpreter: {why}")
     return True
+
+
+def _why_fresh(outcome: dict[str, Any]) -> list[str]:
+    """Why a job was not forked where it should have been, if so."""
+    how, _, why = outcome.get("kernel", "").partition(": ")
+    return [why] if how == FRESH and why else []
 
 
 def _line(name: str, outcome: dict[str, Any]) -> str:

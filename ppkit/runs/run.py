@@ -91,11 +91,7 @@ def reproduce(
         [path] = chosen.values()
         return carry_out(folder, missing, cluster.Workers(client, source, cluster.beside(path)))
     with jobs.warm_parent(missing) if warm else nullcontext() as parent:
-        children = Children(at_once or jobs.at_once(profile), parent)
-        code = carry_out(folder, missing, children)
-    for why, count in children.refused.items():
-        print(f"{count} of {len(missing)} started on a fresh interpreter: {why}")
-    return code
+        return carry_out(folder, missing, Children(at_once or jobs.at_once(profile), parent))
 
 
 def carry_out(

@@ -36,13 +36,14 @@ class WarmParent(AbstractContextManager):
     """The parent process, as the one that asks it sees it. It ends with the block, or with the
     process that made it.
 
-    notebooks: whose imports it makes.  variables: of a kernel, as `environment.for_kernel`.
-    It starts with the first `fork`, which waits until it has imported all.
+    notebooks: whose imports it makes.
+    It starts with the first `fork`, under that job's variables, and that waits until it has
+    imported all.
     """
 
-    def __init__(self, notebooks: Iterable[Path], variables: Mapping[str, str]):
+    def __init__(self, notebooks: Iterable[Path]):
         self._notebooks = list(notebooks)
-        self._variables = dict(variables)
+        self._variables: dict[str, str] = {}
         self._refused = ""
         self._open = ExitStack()
         self._socket: socket.socket | None = None
@@ -55,10 +56,12 @@ class WarmParent(AbstractContextManager):
     ) -> psutil.Process:
         """A worker on the file `spec`, in `folder`, with these variables.
 
-        streams: file descriptors of its stdin, stdout and stderr.
-        NotWarm if a variable that may have been read at import differs from the parent's, if a
+        variables: as `environment.for_kernel`.  streams: file descriptors of its stdin, stdout and
+        stderr.
+        NotWarm if a variable that may have been read at import differs from the first job's, if a
         source has changed since the parent imported it, or if the parent cannot fork.
         """
+        self._variables = self._variables or dict(variables)
         names = {*variables, *self._variables} - PER_JOB
         others = sorted(n for n in names if variables.get(n) != self._variables.get(n))
         if others:

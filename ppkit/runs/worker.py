@@ -18,7 +18,6 @@ import queue
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -172,7 +171,7 @@ def _why(error: Exception) -> dict[str, Any]:
 class Child:
     """A worker that runs.
 
-    life: what ends it when it is closed.  events: its lines.  kernel: FORKED, or FRESH.
+    life: what ends it when it is closed.  events: its lines.  kernel: FORKED, or FRESH and why.
     spec: the file that says what it runs, which is also the mark of all that it starts.
     limit: seconds that it may take, or None.  peak: bytes that it and all below it have held at
     most.
@@ -198,13 +197,11 @@ class Children(AbstractContextManager):
 
     at_once: how many there is room for.
     parent: what forks them; None where each starts afresh.
-    Why a worker could not be forked is in `refused`, with how many.
     """
 
     def __init__(self, at_once: int = 1, parent: WarmParent | None = None):
         self.at_once = at_once
         self.running: dict[str, Child] = {}
-        self.refused: Counter[str] = Counter()
         self._parent = parent
         self._measure_at = 0.0
         self._events: queue.Queue[tuple[str, dict]] = queue.Queue()
@@ -263,12 +260,13 @@ class Children(AbstractContextManager):
     def _process(
         self, spec: Path, folder: Path, variables: dict[str, str], streams: list[int]
     ) -> tuple[psutil.Process, str]:
-        """A forked worker if there can be one, else a fresh one; and which it is."""
+        """A forked worker if there can be one, else a fresh one; and which it is, and why."""
+        kernel = FRESH
         if self._parent:
             try:
                 return self._parent.fork(spec, folder, variables, streams), FORKED
             except NotWarm as why:
-                self.refused[str(why)] += 1
+                kernel = f"{FRESH}: {why}"
         fresh = psutil.Popen(
             [sys.executable, "-P", "-m", "ppkit.runs.worker", str(spec)],
             stdin=streams[0],
@@ -278,7 +276,7 @@ class Children(AbstractContextManager):
             env=variables,
             start_new_session=True,
         )
-        return fresh, FRESH
+        return fresh, kernel
 
     def next_event(self, meanwhile: Callable[[], object] = lambda: None) -> tuple[str, dict]:
         """Wait for the next line of any worker: (name, {"cell": k}) or (name, {"done": {...}}),

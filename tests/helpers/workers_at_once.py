@@ -11,7 +11,6 @@ class AtOnce(contextlib.nullcontext):
     """Workers that have done a job as soon as it is started; `started` by name, over all tries."""
 
     started: list[str] = []
-    refused: dict[str, int] = {}
 
     def __init__(self, at_once: int = 1, parent=None):
         super().__init__()

@@ -285,7 +285,8 @@ def test_a_point_that_ends_its_workers_is_given_up_and_the_others_are_done(proje
     kills = (
         "import os, psutil, signal\nif SEED == 1:\n"
         "    [*above] = psutil.Process().parents()\n"
-        "    os.kill(above[1].pid, signal.SIGKILL)"
+        "    ours = [one for one in above if 'ppkit.runs' in ' '.join(one.cmdline())]\n"
+        "    os.kill(ours[-1].ppid(), signal.SIGKILL)"
     )
     project.add("01_grid", RECORDS, kills, parameters=PARAMETERS)
     machines.add(project, nanny=True)
