@@ -4,6 +4,7 @@
     uploads               the top-n uploads of wang2018
     gaussian              DP-SGD, by the way in which batches are drawn
     random_allocation     DP-SGD, every record in one batch of its epoch, drawn for itself
+    output_perturbation   one noisy vector, at any delta
     naming                a whole profile -> how often anybody names the right one of several
     privacy_loss          the loss of a sampled Gaussian over many rounds, at any delta
     renyi, composition    what they are built of
@@ -21,6 +22,7 @@ from ppkit.accounting.gaussian import (
     get_epsilon_poisson,
 )
 from ppkit.accounting.naming import get_naming_bound
+from ppkit.accounting.output_perturbation import get_epsilon_output_perturbation
 from ppkit.accounting.random_allocation import get_epsilon_random_allocation
 from ppkit.accounting.renyi import (
     FINE_ORDERS,
@@ -51,6 +53,7 @@ __all__ = [
     "curve_epsilon",
     "get_epsilon_epochs",
     "get_epsilon_fixed_batches",
+    "get_epsilon_output_perturbation",
     "get_epsilon_poisson",
     "get_epsilon_random_allocation",
     "get_naming_bound",
