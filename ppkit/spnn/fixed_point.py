@@ -26,7 +26,7 @@ def encode(values: Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> Tensor:
     if not values.is_floating_point():
         raise ValueError(f"values must be a tensor of floats, got {values.dtype}")
     finite(values=values.detach())
-    z = torch.round(values.detach().double() * 2.0**fractional_bits)
+    z = values.detach().to(torch.float64, copy=True).mul_(2.0**fractional_bits).round_()
     if z.numel() and (z.min() < -(2.0**63) or z.max() >= 2.0**63):
         worst = values.flatten()[z.flatten().abs().argmax()]
         limit = 2.0 ** (63 - fractional_bits)
@@ -59,7 +59,7 @@ def row_reach(X: Tensor) -> float:
     >>> row_reach(torch.tensor([[1.0, -2.0], [0.5, 0.5]]))
     3.0000152587890625
     """
-    sums = X.detach().double().abs().sum(dim=1)
+    sums = X.detach().to(torch.float64, copy=True).abs_().sum(dim=1)
     return float(sums.max()) + X.shape[1] * 2.0 ** -(FRACTIONAL_BITS + 1)
 
 

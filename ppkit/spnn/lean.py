@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ppkit.spnn.dealer import Dealer
-from ppkit.spnn.fixed_point import FRACTIONAL_BITS
+from ppkit.spnn.fixed_point import FRACTIONAL_BITS, encode
 from ppkit.spnn.messages import DEALER, SERVER, Receive, Send, seed_from
 from ppkit.spnn.party import DealerParty, Server, rows_of
 from ppkit.spnn.published import SharingHolder, SharingSimulator
@@ -42,7 +42,7 @@ class _LeanHolder(SharingHolder):
         self._E = torch.empty(0)  # X - U belongs to one X
 
     def prepare(self):
-        X = self._share_of_all(self._encoded, dim=1)
+        X = self._share_of_all(encode(self.X), dim=1)
         self._U = self._from_dealer.words(tuple(X.shape))
         self._E = yield from self.open("X - U", X - self._U)
 

@@ -131,6 +131,7 @@ class Holder(_Party):
         self.me = self.names.index(name)
         self.others = [other for other in self.names if other != name]
         self.X = self.batch = torch.empty(0, self.columns[self.me])
+        self._columns: Tensor | None = None
 
     def checked(self, X: Tensor) -> Tensor:
         """The features in dtype and contiguous.
@@ -149,8 +150,7 @@ class Holder(_Party):
 
     def load(self, X: Tensor) -> None:
         """Take the features of one data set, `checked`."""
-        self.X = self.checked(X)
-        self._columns = self.X.T.contiguous().T  # narrow products of it are three times faster
+        self.X, self._columns = self.checked(X), None
 
     def prepare(self) -> Program:
         """Once per data set, after `load`."""
@@ -179,8 +179,14 @@ class Holder(_Party):
             raise ValueError(
                 f"theta of holder {self.name} is not finite: has the training diverged?"
             )
-        self.batch = rows_of(self._columns if isinstance(rows, slice) else self.X, rows)
+        self.batch = self._by_columns()[rows] if isinstance(rows, slice) else rows_of(self.X, rows)
         return self.begin(rows, theta.detach())
+
+    def _by_columns(self) -> Tensor:
+        """The features, lying column by column: narrow products of them are three times faster."""
+        if self._columns is None:
+            self._columns = self.X.T.contiguous().T
+        return self._columns
 
     def begin(self, rows: Rows, theta: Tensor) -> Program:
         """`step` for rows and weights that were checked: refuses what has no room, returns what is

@@ -39,7 +39,9 @@ class SharingHolder(Holder):
 
     def load(self, X):
         super().load(X)
-        self._encoded, self._reach = encode(self.X), row_reach(self.X)
+        self._reach = row_reach(self.X)
+        if not self._reach < 2.0 ** (63 - FRACTIONAL_BITS):  # some number may have no room
+            encode(self.X)
 
     def begin(self, rows, theta):
         encoded = encode(theta, fractional_bits=self.theta_bits)
@@ -55,7 +57,7 @@ class SharingHolder(Holder):
         room = 2.0 ** (WORD_BITS - 1 - FRACTIONAL_BITS) / k * (1 - 2.0**-20)
         largest = float(theta.double().abs().max()) * 2.0**-self.theta_bits
         if not self._reach * largest < room:  # the quick way; else exactly
-            part = rows_of(self._encoded, rows).double() @ theta.double() * 2.0**-self.theta_bits
+            part = encode(rows_of(self.X, rows)).double() @ theta.double() * 2.0**-self.theta_bits
             check_room(self.name, part, WORD_BITS, n_terms=k)
 
     def open(self, name: str, own: Tensor) -> Opening:
@@ -142,9 +144,9 @@ class PublishedHolder(SharingHolder):
 
     def _shared(self, rows: Rows, theta: Tensor) -> Program:
         """Lines 1 to 6: its shares of all holders' features, side by side, and of their models."""
-        k = len(self.names)
+        X, k = encode(rows_of(self.X, rows)), len(self.names)
         # 1, 2: every holder splits its features and its model; the first share stays with it
-        own_X, *X_parts = share(rows_of(self._encoded, rows), n_parties=k, stream=self.stream)
+        own_X, *X_parts = share(X, n_parties=k, stream=self.stream)
         own_T, *T_parts = share(theta, n_parties=k, stream=self.stream)
         # 3, 4: and distributes the others
         for other, X_part, T_part in zip(self.others, X_parts, T_parts):
