@@ -105,10 +105,12 @@ def vertical(
     columns = [_column(dataset, name) for name in names]
     widths = _widths(names, holders)
     rows = _split_rows(dataset, fractions, seed)
-    X = torch.from_numpy(standardise(dataset, rows["train"])[:, columns]).to(dtype)
+    scaled = standardise(dataset, rows["train"])
+    of_holders = np.split(columns, np.cumsum(widths)[:-1])
     parts, y = {}, {}
     for key in fractions:
-        parts[key] = [block.contiguous() for block in X[rows[key]].split(widths, dim=1)]
+        blocks = [scaled[np.ix_(rows[key], own)] for own in of_holders]
+        parts[key] = [torch.from_numpy(block).to(dtype) for block in blocks]
         y[key] = torch.from_numpy(dataset.y[rows[key]].astype(np.int64))
     return Vertical(parts, y, rows, widths, tuple(names), dataset.source)
 
