@@ -39,7 +39,7 @@ class Effort:
     """
 
     bits: int = 44
-    sizes: tuple[int, ...] = (500, 3_000, 8_000)
+    sizes: tuple[int, ...] = (500, 3_000)
     n_passes: int = 40
     n_choices: int = 50
 

@@ -204,13 +204,17 @@ def _errors(model, X, l2_norm_clip: float | None, seen: torch.Tensor) -> torch.T
 
 
 def _clip(errors: torch.Tensor, norms: torch.Tensor, seen: torch.Tensor) -> float:
-    """The clip that most of the shortened gradients have as their length, infinity if none is
-    shortened."""
+    """The length of the gradients that were shortened: the median of those that are seen best;
+    infinity if none was shortened."""
     label = (seen < 0).long()[:, None]
     factors = seen / errors.gather(1, label)[:, 0]
     lengths = factors * norms.gather(1, label)[:, 0]
-    shortened = factors < 1 - 1e-6
-    return float(lengths[shortened].median()) if shortened.any() else torch.inf
+    rounding = torch.finfo(seen.dtype).eps ** 0.5
+    shortened = (factors < 1 - rounding).nonzero()[:, 0]
+    if len(shortened) == 0:
+        return torch.inf
+    best = shortened[seen[shortened].abs().argsort(descending=True)][: (len(shortened) + 1) // 2]
+    return float(lengths[best].median())
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
