@@ -67,7 +67,7 @@ def from_batch(
 
     later_grads: of the model's other parameters, in its order; needed with several hidden layers.
 
-    >>> from ppkit.models import mlp
+    >>> from ppkit.models import classification_loss, mlp
     >>> net = mlp((3, 8, 2), rng=torch.Generator().manual_seed(0), dtype=torch.float64)
     >>> X = torch.tensor([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0], [0.0, -1.0, 0.0]]).double()
     >>> loss = classification_loss(net(X), torch.tensor([0, 1, 1]))
@@ -109,9 +109,9 @@ def from_rounds(
     new passes.  Tried are copies of one label, and of labels mixed in 400 ways, the fewest first; a
     mean may stand for rows that differ by less than about 1e-4 of themselves, as their copies.
     Where records are missing then, the gradient of each round is taken as a hidden subset sum
-    (`subset_sums`), which gives all records of a batch at once, up to about nine tenths as many as
-    neurons that are on (64 neurons; fewer of a wider layer).  Rounds do not add up there, because
-    each has errors e_i of its own; but what one gives is subtracted in all.
+    (`subset_sums`), which gives all records of a batch at once.  Rounds do not add up there, because
+    each has errors e_i of its own; but what one gives is subtracted in all.  A row whose error is
+    small beside the others' has fewer digits; it is given if they are good to about .01.
 
     models: what the participant was sent in each round; a module whose first layer is Linear, sees
     the records themselves and is used once; the differences need an nn.Sequential.  Layers that

@@ -77,7 +77,7 @@ def solve(
     >>> Y, S = rng.normal(size=(6, 8)), rng.integers(2, size=(20, 6))
     >>> mine = lambda subsets, Y_found: np.isclose(Y_found[:, None], Y).all(axis=2).any(axis=1)
     >>> found = solve(S @ Y, 6, rounding=1e-15, rng=rng, confirmed=mine)
-    >>> found.sure.all(), {tuple(s) for s in found.subsets.T} == {tuple(s) for s in S.T}
+    >>> bool(found.sure.all()), {tuple(s) for s in found.subsets.T} == {tuple(s) for s in S.T}
     (True, True)
     """
     if n >= len(H):
