@@ -109,9 +109,9 @@ def from_rounds(
     new passes.  Tried are copies of one label, and of labels mixed in 400 ways, the fewest first; a
     mean may stand for rows that differ by less than about 1e-4 of themselves, as their copies.
     Where records are missing then, the gradient of each round is taken as a hidden subset sum
-    (`subset_sums`), which gives all records of a batch at once.  Rounds do not add up there, because
-    each has errors e_i of its own; but what one gives is subtracted in all.  A row whose error is
-    small beside the others' has fewer digits; it is given if they are good to about .01.
+    (`subset_sums`), which gives all records of a batch at once.  Rounds do not add up there: each
+    has errors e_i of its own; but what one gives is subtracted in all.  A row whose error is small
+    beside the others' has fewer digits; it is given if they are good to about .01.
 
     models: what the participant was sent in each round; a module whose first layer is Linear, sees
     the records themselves and is used once; the differences need an nn.Sequential.  Layers that
