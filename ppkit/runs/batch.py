@@ -17,6 +17,7 @@ from ppkit.atomic_writing import remove, write_whole
 from ppkit.runs import Refused, catalogue, cut, index, jobs, pages, run_folder
 from ppkit.runs.run_folder import RunFolder, Task
 from ppkit.runs.worker import DONE, RUNNING
+from ppkit.verdicts.rows import Row
 
 POINTS_AT_MOST = 10_000  # their names have four digits
 WHOLE_NUMBERS = re.compile(r"\s*(-?\d{1,18})\s*\.\.\s*(-?\d{1,18})\s*")
@@ -52,7 +53,7 @@ class Batch(RunFolder):
                 told = ", ".join(f"{one} {cut(str(task.parameters[one]), at=40)}" for one in varied)
                 record = self.record | {"id": point, "notebooks": {notebook: self.notebooks[point]}}
                 del record["batch"], record["varied"]
-                folder = RunFolder(self.path / ".cache" / point, record)
+                folder = PointFolder(self.path / ".cache" / point, record)
                 missing[f"{point} {told}"] = Point(
                     folder, notebook, task, source, limit, self, point
                 )
@@ -78,6 +79,14 @@ class Batch(RunFolder):
         except (Refused, OSError, LookupError):
             return None
         return about
+
+
+class PointFolder(RunFolder):
+    """The run folder of a point: its claims.json holds what its notebook recorded, and no row for
+    each of the other claims."""
+
+    def kept(self, recorded: list[Row]) -> list[Row]:
+        return [row for row in super().kept(recorded) if row.data is not None] if recorded else []
 
 
 @dataclass(frozen=True)

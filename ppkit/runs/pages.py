@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from ppkit.atomic_writing import whole, write_whole
 
 if TYPE_CHECKING:
+    from nbconvert import HTMLExporter
     from nbformat import NotebookNode
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -59,17 +61,25 @@ def write(notebook: Path, page: Path) -> None:
     Scripts, and links that are scripts, do not get onto the page, whoever put them into a cell or
     an output.
     """
-    import nbformat  # slow to import, and the process that only copies MathJax needs neither
-    from nbconvert import HTMLExporter
+    import nbformat  # slow to import, and the process that only copies MathJax does without
 
     content = nbformat.read(notebook, as_version=4)
     drop_links_to_files(content)
     drop_what_is_not_shown(content)
+    about = {"metadata": {"name": notebook.stem}}
+    text, _ = _exporter().from_notebook_node(content, resources=about)
+    write_whole(page, text)
+
+
+@cache
+def _exporter() -> "HTMLExporter":
+    """What writes pages; it keeps the templates that it has compiled."""
+    from nbconvert import HTMLExporter
+
     exporter = HTMLExporter(template_file=str(TEMPLATES / "notebook.html.j2"), sanitize_html=True)
     exporter.register_filter("clean_html", harmless)
     exporter.mathjax_url = f"{MATHJAX}/MathJax.js?config=TeX-AMS-MML_HTMLorMML-full,Safe"
-    text, _ = exporter.from_notebook_node(content, resources={"metadata": {"name": notebook.stem}})
-    write_whole(page, text)
+    return exporter
 
 
 def drop_what_is_not_shown(notebook: "NotebookNode") -> None:

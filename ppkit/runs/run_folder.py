@@ -106,8 +106,11 @@ class RunFolder:
         kept = ("id", "state", "profile", "data", "versions", "commit")
         about = {name: self.record[name] for name in kept}
         about["machine"] = self.record["machine"]["summary"]
-        merged = ledger.merge(recorded)
-        rows.write(self.path / "claims.json", merged, run=about, pictures={})
+        rows.write(self.path / "claims.json", self.kept(recorded), run=about, pictures={})
+
+    def kept(self, recorded: list[Row]) -> list[Row]:
+        """Of what the notebooks recorded, the rows of claims.json: one a claim of every paper."""
+        return ledger.merge(recorded)
 
     def lock(self) -> None:
         """Take the folder for this process.  OSError if another one works in it, or as the disk

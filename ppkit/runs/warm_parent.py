@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from jupyter_client.kernelspec import KernelSpecManager
+
 from ppkit import process_tree
 from ppkit.runs import catalogue, pages, spare_kernel, worker
 from ppkit.runs.warm import MESSAGE
@@ -39,13 +41,14 @@ def main(descriptor: str, *notebooks: str) -> None:
     """Import, say so, and fork a worker for each request; SystemExit in one that is through."""
     asked = socket.socket(fileno=int(descriptor))
     own_path = list(sys.path)
+    gc.disable()  # what is imported stays
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     import_all(Path(notebook) for notebook in notebooks)
     _write_a_page()
+    KernelSpecManager().get_kernel_spec("python3")  # its registry of provisioners stays
     asked.send(json.dumps({"refused": why} if (why := unfit()) else {"ready": True}).encode())
     read = _sources()
     gc.collect()
-    gc.disable()
     gc.freeze()  # else a child's first collection would copy every page
     request, streams = _next_child(asked, read)
     gc.enable()
