@@ -161,7 +161,7 @@ def test_what_a_killed_worker_left_ends_before_another_begins_on_the_same_spec(t
 def test_a_worker_that_ends_within_a_line_has_failed_and_nobody_waits_for_it(tmp_path, left):
     spec = tmp_path / "spec.json"
     (tmp_path / "stderr.txt").write_bytes(left)
-    process = SimpleNamespace(wait=lambda: -9)
+    process = SimpleNamespace(pid=os.getpid(), wait=lambda: -9)
     says = io.BytesIO(b'{"cell": 1}\n{"do')
     child = worker.Child(process, io.BytesIO(), says, worker.FRESH, spec, None, 0.0)
     children = worker.Children()
