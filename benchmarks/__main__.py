@@ -22,6 +22,7 @@ import ring_product
 import secureml_step
 import spnn_holders
 import spnn_step
+import starts
 import torch
 
 import notebooks
@@ -61,6 +62,7 @@ STEPS = {
         collaboration,
         accountants,
         batch,
+        starts,
     )
 } | {
     name: functools.partial(notebooks.run, name, path)
