@@ -83,7 +83,8 @@ def _point(home: Path) -> Bar:
     path = home / "imports.ipynb"
     first = nbformat.v4.new_code_cell("SEED = 0", metadata={"tags": ["parameters"]})
     made = nbformat.v4.new_notebook(cells=[first, nbformat.v4.new_code_cell(IMPORTS)])
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    python = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made.metadata["kernelspec"] = python
     nbformat.write(made, path)
     loop = [sys.executable, "-c", PAPERMILL.format(points=POINTS), path, home / "out.ipynb"]
     measured = []
