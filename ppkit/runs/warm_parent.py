@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,7 @@ HARMLESS_THREADS = {"jemalloc_bg_thd"}  # its library prepares for forks
 
 def main(descriptor: str, *notebooks: str) -> None:
     """Import, say so, and fork a worker for each request; SystemExit in one that is through."""
+    began = time.time_ns()
     asked = socket.socket(fileno=int(descriptor))
     own_path = list(sys.path)
     gc.disable()  # what is imported stays
@@ -50,7 +52,7 @@ def main(descriptor: str, *notebooks: str) -> None:
     read = _sources()
     gc.collect()
     gc.freeze()  # else a child's first collection would copy every page
-    request, streams = _next_child(asked, read)
+    request, streams = _next_child(asked, read, began)
     gc.enable()
     sys.path[:] = own_path
     _become_worker(request, streams)
@@ -117,9 +119,10 @@ def _sources() -> dict[str, int]:
     return times
 
 
-def _changed(read: dict[str, int]) -> str:
-    for file, time in read.items():
-        if not os.path.exists(file) or os.stat(file).st_mtime_ns != time:
+def _changed(read: dict[str, int], began: int) -> str:
+    for file, changed in read.items():
+        now = os.stat(file).st_mtime_ns if os.path.exists(file) else None
+        if now != changed or changed > began:
             return f"{os.path.basename(file)} has changed since the run began"
     return ""
 
@@ -135,14 +138,18 @@ def _write_a_page() -> None:
         pages.write(notebook, Path(folder, "a.html"))
 
 
-def _next_child(asked: socket.socket, read: dict[str, int]) -> tuple[dict, list[int]]:
-    """Fork a child for each request; returns in the child only, what it was asked."""
+def _next_child(asked: socket.socket, read: dict[str, int], began: int) -> tuple[dict, list[int]]:
+    """Fork a child for each request; returns in the child only, what it was asked.
+
+    read: times of the sources, as `_sources`.  began: nanoseconds when the first of them was read;
+    what was changed since may be half old, half new here.
+    """
     signal.signal(signal.SIGCHLD, _wait_for_the_ended)
     while True:
         data, streams, *_ = socket.recv_fds(asked, MESSAGE, 3)
         if not data:
             os._exit(0)
-        if why := _changed(read) or unfit():
+        if why := _changed(read, began) or unfit():
             asked.send(json.dumps({"refused": why}).encode())
         else:
             pid = os.fork()

@@ -27,7 +27,6 @@ rng = numpy.random.default_rng(SEED)
 print(word, torch.randn(3, generator=torch.Generator().manual_seed(SEED)))
 pandas.DataFrame({"x": rng.normal(size=3)})"""
 PICTURE = "plt.plot(rng.normal(size=20));"
-HOLDS = "import time\nheld = b'1' * (300 * 2**20)\ntime.sleep(1)"
 
 
 def kernels(record: dict) -> list[str]:
@@ -76,13 +75,12 @@ def test_forked_and_fresh_give_the_same_notebooks(project, own_modules):
 @linux_only
 @pytest.mark.slow
 @pytest.mark.processes
-def test_a_forked_kernel_is_measured_and_draws_numbers_of_its_own(project):
+def test_each_forked_kernel_draws_numbers_of_its_own(project):
     drawn = "import numpy, sys\nprint(numpy.random.random(), 'pandas' in sys.modules)"
-    project.add("01_a", drawn, HOLDS, parameters=PARAMETERS)
+    project.add("01_a", drawn, parameters=PARAMETERS)
     assert batch(project).returncode == 0
     points = read(project)["notebooks"]
     assert kernels(read(project)) == ["forked"] * 2
-    assert all(300 < about["peak_memory_mb"] < 1000 for about in points.values())
     texts = [
         nbformat.read(project.latest / f"points/{point}/notebooks/01_a.ipynb", 4).cells[2].outputs
         for point in points

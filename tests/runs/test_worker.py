@@ -19,6 +19,7 @@ from waiting import FAR, until
 
 from ppkit import process_tree
 from ppkit.runs import environment, jobs, run, run_folder, worker
+from ppkit.runs.warm import WarmParent
 from ppkit.runs.worker import Children
 
 pytestmark = pytest.mark.processes
@@ -179,7 +180,8 @@ def test_a_worker_that_cannot_write_says_so(tmp_path):
     }
 
 
-def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
+@pytest.mark.parametrize("kernel", [worker.FORKED, worker.FRESH])
+def test_a_notebook_is_told_the_memory_of_its_whole_tree(project, kernel):
     code = (
         "import pathlib, subprocess, sys, time\n"
         "hold = \"held = b'1' * (200 * 2**20); input()\"\n"
@@ -196,13 +198,15 @@ def test_a_notebook_is_told_the_memory_of_its_whole_tree(project):
         if running.running["01_a"].peak > 400 * environment.MB:
             path.with_name("go").touch()
 
-    with Children() as running:
+    is_forked = kernel == worker.FORKED
+    with WarmParent([path]) as parent, Children(parent=parent if is_forked else None) as running:
         running.start("01_a", jobs.Job(folder, "01_a", task, None, None).begin())
         done = None
         while done is None:
             done = running.next_event(meanwhile=go_when_measured)[1].get("done")
     folder.release()
     assert done["status"] == "done" and 400 < done["peak_memory_mb"] < 1000
+    assert done["kernel"] == kernel
 
 
 def test_looking_at_the_memory_costs_a_hundredth_of_a_core_at_most(monkeypatch):
