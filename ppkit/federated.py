@@ -21,8 +21,15 @@ class Split(NamedTuple):
     test: np.ndarray
 
 
-def split(dataset: Dataset, *, n_participants: int, by: str = "account", seed: int = 0) -> Split:
-    """Give rows to n_participants, and a fifth of all to a test set that depends on neither
+def split(
+    dataset: Dataset,
+    *,
+    n_participants: int,
+    by: str = "account",
+    seed: int = 0,
+    test_share: float = TEST_SHARE,
+) -> Split:
+    """Give rows to n_participants, and a part of all to a test set that depends on neither
     n_participants nor seed.
 
     n_participants: K >= 1.  seed: of everything but the test set.
@@ -30,11 +37,13 @@ def split(dataset: Dataset, *, n_participants: int, by: str = "account", seed: i
     participant merchant categories of its own (the same test accounts; training rows differ in
     kind, not only in number); "rows" lays single rows.  A data set without accounts takes "account"
     as "rows", one row being one customer there.
+    test_share: of the accounts, in (0, 1); 1 / (K + 1) makes the test set as large as a part.
     Returns index arrays whose union is all rows.  ValueError if an argument is out of range,
     categories are missing, or a participant or the test set would hold no row.
     Source: wang2018, section V (20% test, accounts evenly over 5 or 30 participants).
     """
     must_be("a whole number >= 1", n_participants=n_participants)
+    must_be("in (0, 1)", test_share=test_share)
     one_of(("account", "category", "rows"), by=by)
     category = dataset.category if by == "category" else None
     if by == "category" and category is None:
@@ -43,7 +52,7 @@ def split(dataset: Dataset, *, n_participants: int, by: str = "account", seed: i
     whole = rows if by == "rows" or dataset.account is None else dataset.account
     _, unit = np.unique(whole, return_inverse=True)
     shuffled = np.random.default_rng(0).permutation(int(unit.max()) + 1)
-    n_test = round(TEST_SHARE * len(shuffled))
+    n_test = round(test_share * len(shuffled))
     in_test = np.isin(unit, shuffled[:n_test])
     rng = np.random.default_rng(seed)
     if category is not None:

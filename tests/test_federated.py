@@ -62,6 +62,14 @@ def test_the_test_set_depends_on_its_own_seed_only(data):
     np.testing.assert_array_equal(split(data, n_participants=5, seed=1).participants[0], two)
 
 
+@pytest.mark.parametrize("n_participants", [1, 5, 30])
+def test_the_test_set_may_be_as_large_as_a_participant(data, n_participants):
+    share = 1 / (n_participants + 1)
+    parts = split(data, n_participants=n_participants, test_share=share)
+    sizes = [len(np.unique(data.account[part])) for part in (*parts.participants, parts.test)]
+    assert max(sizes) - min(sizes) <= 1
+
+
 def test_by_category_every_participant_sees_its_own_categories(data):
     parts = split(data, n_participants=4, by="category")
     seen = [set(data.category[part].tolist()) for part in parts.participants]
@@ -80,6 +88,8 @@ def test_rows_without_accounts_are_laid_singly(plain):
 def test_refusals_name_what_is_wrong(data, plain):
     with pytest.raises(ValueError, match="n_participants must be a whole number >= 1, got 0"):
         split(data, n_participants=0)
+    with pytest.raises(ValueError, match=r"test_share must be in \(0, 1\), got 1"):
+        split(data, n_participants=2, test_share=1)
     with pytest.raises(ValueError, match="by must be one of account, category, rows, got 'bank'"):
         split(data, n_participants=2, by="bank")
     with pytest.raises(ValueError, match="creditcard has no merchant categories to split by"):

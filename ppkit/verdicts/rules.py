@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_UP, Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a page that shows what rules have decided needs no arithmetic
@@ -39,7 +39,8 @@ GAP = "the proof has a gap"
 # of questions and checks: no verdict on a paper
 ANSWERED, PASSED, FAILED = "answered", "passed", "failed"
 
-ROUNDED, CUT = "rounded", "cut, not rounded"  # how a value has the printed digits
+# how a value has the printed digits
+ROUNDED, CUT, RAISED = "rounded", "cut, not rounded", "rounded up"
 SEED_SHARE = 0.8  # of the seeds must agree: a mean that one seed carries is no result
 
 
@@ -90,27 +91,31 @@ def answer(evidence: Evidence) -> Outcome:
 
 
 def digits(evidence: Evidence) -> Outcome:
-    """Reproduced if the value equals the printed text when rounded, or when cut off, to as many
-    digits."""
+    """Reproduced if the value equals the printed text when rounded, cut off or rounded up to as
+    many digits."""
     value = _one(evidence.values)
     how = agreement(value, _printed(evidence))
     if how:
-        return Outcome(REPRODUCED, value, why=how if how == CUT else "")
+        return Outcome(REPRODUCED, value, why="" if how == ROUNDED else how)
     return Outcome(
         NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
     )
 
 
 def agreement(value: float, printed: str) -> str:
-    """Whether a value has the printed digits: ROUNDED or CUT to as many, "" if it has others.
+    """Whether a value has the printed digits: ROUNDED, CUT or RAISED to as many, "" if not.
 
-    >>> agreement(18.506, "18.51"), agreement(18.506, "18.50"), agreement(18.506, "18.5")
-    ('rounded', 'cut, not rounded', 'rounded')
+    A budget may be rounded up: it stays one.
+
+    >>> agreement(18.506, "18.51"), agreement(18.506, "18.50"), agreement(9830.03, "9830.1")
+    ('rounded', 'cut, not rounded', 'rounded up')
     """
     exact, shown = Decimal(repr(float(value))), Decimal(printed)
     if shown in (exact.quantize(shown, mode) for mode in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
         return ROUNDED
-    return CUT if shown == exact.quantize(shown, ROUND_DOWN) else ""
+    if shown == exact.quantize(shown, ROUND_DOWN):
+        return CUT
+    return RAISED if shown == exact.quantize(shown, ROUND_UP) else ""
 
 
 def within(evidence: Evidence) -> Outcome:

@@ -36,17 +36,20 @@ GAP = "not reproduced (the proof has a gap)"
         (18.506, "18.51", "reproduced"),  # rounded
         (18.506, "18.52", "not reproduced"),
         (14312.0, "14312.4", "not reproduced"),
+        (9830.035, "9830.1", "reproduced"),  # rounded up
+        (9830.035, "9830.2", "not reproduced"),
         (0.3749999, "0.37", "reproduced"),
         (14312, "14312", "reproduced"),
     ],
 )
-def test_digits_takes_rounded_and_cut(value, printed, expected):
+def test_digits_takes_rounded_cut_and_rounded_up(value, printed, expected):
     assert verdict("digits", value, printed=printed) == expected
 
 
-def test_digits_says_when_a_number_was_cut():
+def test_digits_says_when_a_number_was_cut_or_rounded_up():
     assert rules.digits(Evidence(18.506, printed="18.50")).why == "cut, not rounded"
     assert rules.digits(Evidence(18.506, printed="18.51")).why == ""
+    assert rules.digits(Evidence(9830.035, printed="9830.1")).why == "rounded up"
 
 
 @pytest.mark.parametrize(
