@@ -216,15 +216,9 @@ def test_bad_records_are_refused_with_the_id_or_value(book):
 
 
 def test_few_positives_are_decided_by_their_interval_and_say_so(book):
-    sure = book.record(
-        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06
-    )
-    unsure = book.record(
-        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06
-    )
-    worse = book.record(
-        "intro.standalone", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06
-    )
+    sure = book.record("fig6.beats", [0.05, 0.05], data=FORMULA, positives=500, halfwidth=0.06)
+    unsure = book.record("fig6.beats", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=0.06)
+    worse = book.record("fig6.beats", [-0.2, -0.2], data=FORMULA, positives=66, halfwidth=0.06)
     assert [(row.verdict, row.detail) for row in (sure, unsure, worse)] == [
         ("reproduced", ""),
         ("undecided", "66 positives"),
@@ -233,7 +227,7 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
     assert wording.marked(unsure) == "≈ undecided (66 positives)"
     assert "66 positives: decided by the interval" in unsure.note
     scattered = [0.05, -0.04, -0.01]  # no result, and no verdict either: the interval holds both
-    row = book.record("intro.standalone", scattered, data=FORMULA, positives=66, halfwidth=0.06)
+    row = book.record("fig6.beats", scattered, data=FORMULA, positives=66, halfwidth=0.06)
     assert (row.verdict, row.alone, row.detail) == ("undecided", "undecided", "66 positives")
 
 
@@ -241,9 +235,7 @@ def test_few_positives_are_decided_by_their_interval_and_say_so(book):
     "halfwidth, text", [(0.06, "0.060"), (0.0005, "0.001"), (0.000312, "0.00031")]
 )
 def test_a_half_width_never_prints_as_zero(book, halfwidth, text):
-    row = book.record(
-        "intro.standalone", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth
-    )
+    row = book.record("fig6.beats", [0.05, 0.05], data=FORMULA, positives=66, halfwidth=halfwidth)
     assert f"half-width {text};" in row.note + ";"
 
 

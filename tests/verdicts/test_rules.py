@@ -459,7 +459,7 @@ def test_a_half_width_comes_before_the_seeds_and_a_row_keeps_what_either_leaves_
     assert possible("at_most", 0.1, 0.5, at_most=0.4) == [YES, NO]
     book = ledger.Ledger("wang2018", notebook="n", profile="quick")
     few = dict(data=ledger.FORMULA, positives=66, halfwidth=0.01)
-    row = book.record("intro.standalone", [0.3, 0.1], **few)
+    row = book.record("fig6.beats", [0.3, 0.1], **few)
     assert (row.alone, row.possible) == (YES, [NO, YES])  # 66 frauds decide, seeds doubt
 
 
