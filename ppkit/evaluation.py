@@ -180,26 +180,33 @@ def difference_halfwidth(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     *,
     n_draws: int = 1_000,
+    per_seed: int = 1,
     rng: np.random.Generator,
 ) -> float:
-    """Half the width of a 95% interval of the mean over seeds of `difference`: test rows and seeds
+    """Half the width of a 95% interval of the mean over pairs of `difference`: test rows and seeds
     could both be others.
 
     1.96 sqrt(s_rows^2 + s_seeds^2 / S),
-        s_rows: of the first pair's difference over n_draws bootstraps within labels
+        s_rows: of the mean over all pairs, over n_draws bootstraps of the test rows within labels
+        s_seeds: of the S seeds' own means
 
-    pairs: S >= 1 pairs of log-odds, one a seed; with S = 1 the seeds' part is left out.
-    n_draws: >= 2.
-    Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2.
+    pairs: S * per_seed pairs of log-odds, all pairs of a seed one after the other.
+    n_draws: >= 2.  per_seed: pairs that share a seed, such as the banks of a federation, >= 1; with
+    one seed the seeds' part is left out.
+    Returns a number > 0 (at least 1e-6).  ValueError for an unknown score or n_draws < 2, and for
+    pairs that are no multiple of per_seed.
     """
     must_be("a whole number >= 2", n_draws=n_draws)
+    must_be("a whole number >= 1", per_seed=per_seed)
+    if len(pairs) % per_seed:
+        raise ValueError(f"pairs must be a multiple of per_seed {per_seed}, got {len(pairs)}")
     by_label = np.argsort(y, kind="stable")
-    first, second = (weighted_score(name, y[by_label], z[by_label]) for z in pairs[0])
+    scored = [tuple(weighted_score(name, y[by_label], z[by_label]) for z in pair) for pair in pairs]
     sizes, drawn = np.bincount(y), []
     for _ in range(n_draws):
         w = np.hstack([np.bincount(rng.integers(0, n, n), minlength=n) for n in sizes], dtype=float)
-        drawn.append(first(w) - second(w))
-    seeds = difference(name, y, pairs)
+        drawn.append(np.mean([first(w) - second(w) for first, second in scored]))
+    seeds = difference(name, y, pairs).reshape(-1, per_seed).mean(axis=1)
     between = seeds.var(ddof=1) / len(seeds) if len(seeds) > 1 else 0.0
     return max(1.96 * float(np.sqrt(np.var(drawn) + between)), 1e-6)
 

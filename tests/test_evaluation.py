@@ -2,6 +2,7 @@
 test sets."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -219,17 +220,26 @@ def test_the_interval_is_the_plain_bootstrap_s(name):
 
 
 def test_seeds_that_scatter_widen_it_by_their_standard_error():
-    y, z = rows()
+    y, _ = rows()
     right = np.where(y == 1, 1.0, -1.0)
-    pairs = [
-        (right, np.where(np.arange(len(y)) < wrong, -right, right)) for wrong in (0, 40, 80)
-    ]  # accuracies 1, .9, .8
-    assert difference("accuracy", y, pairs) == pytest.approx([0.0, 0.1, 0.2])
-    found = difference_halfwidth("accuracy", y, pairs, rng=np.random.default_rng(0))
-    assert found == pytest.approx(
-        1.96 * np.sqrt(0.01 / 3), rel=1e-9
-    )  # the first pair is one model twice: no part of rows
-    assert difference_halfwidth("accuracy", y, pairs[:1], rng=np.random.default_rng(0)) == 1e-6
+    pairs = [(right, right), (right, -right), (-right, right)]  # the same whatever rows are drawn
+    assert difference("accuracy", y, pairs) == pytest.approx([0.0, 1.0, -1.0])
+    width = partial(difference_halfwidth, "accuracy", y, rng=np.random.default_rng(0))
+    assert width(pairs) == pytest.approx(1.96 * np.sqrt(1 / 3), rel=1e-9)
+    banks = [(right, right), (right, -right), (right, -right), (right, right)]
+    assert width(banks, per_seed=2) == 1e-6  # what a seed's pairs have in common counts
+    assert width(pairs[:1]) == 1e-6
+
+
+def test_all_pairs_make_the_interval_and_not_the_first_one_alone():
+    y, z = rows()
+    other = z + np.random.default_rng(2).normal(size=len(z))
+    width = partial(difference_halfwidth, "auc", y, n_draws=200)
+    draw = partial(np.random.default_rng, 4)
+    alone = width([(z, other)], rng=draw())
+    assert width([(z, z), (z, other)], per_seed=2, rng=draw()) == pytest.approx(alone / 2, rel=1e-9)
+    assert width([(z, other), (z, other)], rng=draw()) == pytest.approx(alone, rel=1e-9)
+    assert width([(z, other), (other, z)], per_seed=2, rng=draw()) == 1e-6  # they cancel
 
 
 def test_the_share_of_errors_has_the_binomial_s_width():
@@ -248,6 +258,8 @@ def test_bad_scores_and_draws_are_named():
         weighted_score("f1", y, z)
     with pytest.raises(ValueError, match="n_draws must be a whole number >= 2, got 1"):
         difference_halfwidth("auc", y, [(z, z)], n_draws=1, rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="pairs must be a multiple of per_seed 2, got 1"):
+        difference_halfwidth("auc", y, [(z, z)], per_seed=2, rng=np.random.default_rng(0))
 
 
 # ---- slopes

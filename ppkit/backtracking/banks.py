@@ -50,7 +50,11 @@ class Tree(NamedTuple):
 
 
 def split_tree(
-    n_rows: int, *, reading: str = "iteration by iteration", sort_by: ArrayLike | None = None
+    n_rows: int,
+    *,
+    reading: str = "iteration by iteration",
+    sort_by: ArrayLike | None = None,
+    first: int = 0,
 ) -> Tree:
     """The paper's tree in file order: global bank 10%, three banks 20, 15, 5% in each of two
     iterations, test 10%.
@@ -65,8 +69,10 @@ def split_tree(
     global bank and test keep their rows.  The amount, or the hour of the day, makes banks that
     differ in kind; random numbers make banks alike. The file itself is in order of time, so file
     order is the split by time.
+    first: the row at which the tree begins, 0 <= first < N; the file is taken as a ring, so that
+    ten trees, a tenth of the file apart, have each row once in their tests.
     Returns a Tree whose parts cover all rows; each cut lies within one row of its percentage.
-    ValueError if a part would be empty or the reading is unknown.
+    ValueError if a part would be empty, the reading is unknown, or first is no row.
     Source: kanodia2020, section 4.1.2.
 
     >>> [len(rows) for rows in split_tree(1000).iterations[1]]
@@ -76,16 +82,19 @@ def split_tree(
     in_turn = reading == "iteration by iteration"
     shares = np.tile(_SHARES, 2) if in_turn else np.repeat(_SHARES, 2)
     cuts = n_rows * np.cumsum([_START, *shares]) // 100
-    order = np.arange(n_rows)
+    order = (np.arange(n_rows) + first) % max(n_rows, 1)
     if sort_by is not None:
-        of_banks = np.asarray(sort_by)[cuts[0] : cuts[-1]]
-        order[cuts[0] : cuts[-1]] = cuts[0] + np.argsort(of_banks, kind="stable")
+        of_banks = order[cuts[0] : cuts[-1]]
+        in_order = np.argsort(np.asarray(sort_by)[of_banks], kind="stable")
+        order[cuts[0] : cuts[-1]] = of_banks[in_order]
     start, *parts, test = (np.sort(part) for part in np.split(order, cuts))
     if min(len(part) for part in (start, *parts, test)) == 0:
         raise ValueError(
             f"{n_rows} rows are too few for the tree: "
             f"its smallest parts are {min(_SHARES)}% of the rows"
         )
+    if not 0 <= first < n_rows:
+        raise ValueError(f"first must be one of the {n_rows} rows, counted from 0, got {first}")
     first, second = (parts[:3], parts[3:]) if in_turn else (parts[::2], parts[1::2])
     return Tree(start, (tuple(first), tuple(second)), test)
 

@@ -371,6 +371,8 @@ def decided(claim: Claim, results: list[Result]) -> Row:
     - The paper's own file, when it is complete, decides; in the quick profile only where nothing
       else ran in the paper profile. Only this closes a row that is out of reach for want of a file.
     - Else what anyone can rerun decides: the stand-in, the simulation, or a formula.
+    - Where its interval leaves that undecided, real rows of the same profile decide, if their whole
+      interval (`rules.possible`) has one verdict.
     - A claim "depends on the data", whichever way it turns, if real rows that do not decide give
       another verdict in the same profile, and neither interval holds the verdict of the other. The
       two results are its witness.
@@ -384,6 +386,10 @@ def decided(claim: Claim, results: list[Result]) -> Row:
     An undecided or untried result turns nothing; nor are questions and checks turned.
     """
     first, *also = sorted(results, key=_order, reverse=True)
+    one = _real_that_decides(claim, first, also)
+    if one is not None:
+        also = [first, *(other for other in also if other is not one)]
+        first = one
     row = Row(
         **_about(claim),
         **vars(first),
@@ -404,6 +410,23 @@ def decided(claim: Claim, results: list[Result]) -> Row:
         if one.profile == first.profile:
             row = _beside_other_data(row, first, one)
     return row
+
+
+def _real_that_decides(claim: Claim, first: Result, also: list[Result]) -> Result | None:
+    """Of a claim that what anyone can rerun leaves undecided, what real rows decide, if they do."""
+    if claim.kind != "claim" or first.standing != "rerunnable":
+        return None
+    if rules.plain(first.alone) != rules.UNDECIDED:
+        return None
+    deciding = (
+        one
+        for one in also
+        if one.standing == "partial"
+        and one.profile == first.profile
+        and one.alone in rules.DECIDED
+        and one.possible == [one.alone]
+    )
+    return next(deciding, None)
 
 
 def _beside_other_data(row: Row, first: Result, other: Result) -> Row:

@@ -116,6 +116,23 @@ def test_sorting_deals_the_banks_rows_anew_and_leaves_start_and_test():
         np.testing.assert_array_equal(one, two)  # ties stay in file order
 
 
+@pytest.mark.parametrize("reading", banks.READINGS)
+def test_ten_trees_around_the_file_have_each_row_once_in_their_tests(reading):
+    amount = np.random.default_rng(0).exponential(size=1_003)
+    firsts = [k * 1_003 // 10 for k in range(10)]
+    trees = [split_tree(1_003, reading=reading, sort_by=amount, first=first) for first in firsts]
+    tested = np.bincount(np.concatenate([tree.test for tree in trees]), minlength=1_003)
+    assert (tested >= 1).all() and tested.sum() <= 1_003 + 10  # a tenth is cut within a row
+    for tree, first in zip(trees, firsts):
+        np.testing.assert_array_equal(np.sort(np.concatenate(parts(tree))), np.arange(1_003))
+        assert first in tree.start and (first - 1) % 1_003 in tree.test
+        one, two = tree.iterations[0][:2]
+        assert amount[one].max() <= amount[two].min() or reading == "bank by bank"
+    np.testing.assert_array_equal(
+        split_tree(1_003, first=100).start, (split_tree(1_003).start + 100) % 1_003
+    )
+
+
 def test_one_server_holds_all_rows_but_the_test():
     tree = split_tree(500)
     server = one_server(tree)
@@ -425,6 +442,7 @@ def test_the_card_transactions_come_out_as_they_are_loaded():
     [
         (lambda X, y: split_tree(13), "13 rows are too few for the tree"),
         (lambda X, y: split_tree(0), "0 rows are too few for the tree"),
+        (lambda X, y: split_tree(100, first=100), "first must be one of the 100 rows.* got 100"),
         (
             lambda X, y: split_tree(100, reading="by bank"),
             "reading must be one of .* got 'by bank'",

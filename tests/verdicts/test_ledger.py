@@ -554,6 +554,38 @@ def test_the_stand_in_s_verdict_stands_unless_both_intervals_exclude_the_other(s
     assert (row.verdict, row.standing, row.detail) == (YES, "rerunnable", "")
 
 
+def open_here():
+    """A stand-in's result whose interval holds both verdicts."""
+    both = found("undecided", detail="28 positives")
+    return replace(both, possible=[YES, NO])
+
+
+@pytest.mark.parametrize("real", [YES, NO])
+def test_real_rows_that_decide_outrank_a_stand_in_that_its_interval_leaves_undecided(real):
+    row = decided(open_here(), found(real, "partial", value=0.75))
+    assert (row.verdict, row.standing, row.value) == (real, "partial", 0.75)
+    assert [one.alone for one in row.also] == ["undecided"]
+
+
+@pytest.mark.parametrize(
+    "real",
+    [
+        found(YES, "partial", possible=[NO]),
+        found(YES, "partial", possible=None),
+        found("undecided", "partial", possible=[YES, NO]),
+        found(YES, "partial", profile="paper"),
+        found("not tried: needs 9 rows", "partial", possible=None),
+    ],
+)
+def test_real_rows_that_leave_room_decide_nothing_for_the_stand_in(real):
+    assert verdict(open_here(), real) == ("undecided", "rerunnable")
+
+
+def test_real_rows_decide_no_claim_that_waits():
+    waits = replace(CLAIM, missing="ten more runs")
+    assert verdict(open_here(), found(YES, "partial"), claim=waits)[0] == "undecided"
+
+
 @pytest.mark.parametrize("which", [(None, ()), ((), None), (None, None)])
 def test_where_no_interval_is_known_neither_verdict_has_credit(which):
     results = found(YES, possible=which[0]), found(NO, "partial", possible=which[1])
