@@ -371,8 +371,8 @@ def decided(claim: Claim, results: list[Result]) -> Row:
     - The paper's own file, when it is complete, decides; in the quick profile only where nothing
       else ran in the paper profile. Only this closes a row that is out of reach for want of a file.
     - Else what anyone can rerun decides: the stand-in, the simulation, or a formula.
-    - Where its interval leaves that undecided, real rows of the same profile decide, if their whole
-      interval (`rules.possible`) has one verdict.
+    - Where its interval leaves that undecided, real rows of the same profile decide, if this is the
+      profile that decides the claim, and their whole interval (`rules.possible`) has one verdict.
     - A claim "depends on the data", whichever way it turns, if real rows that do not decide give
       another verdict in the same profile, and neither interval holds the verdict of the other. The
       two results are its witness.
@@ -423,6 +423,7 @@ def _real_that_decides(claim: Claim, first: Result, also: list[Result]) -> Resul
         for one in also
         if one.standing == "partial"
         and one.profile == first.profile
+        and (one.profile == "paper" or claim.decided_by == "quick")
         and one.alone in rules.DECIDED
         and one.possible == [one.alone]
     )

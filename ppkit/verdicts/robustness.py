@@ -174,16 +174,24 @@ def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.Data
 
 def of_rows(ids: set[str]) -> dict[str, dict[str, Robustness | None]]:
     """The robustness of those rows that were tried at several settings, from figures/settings/: by
-    id, then by the kind of data (`wording.kind`); None where `weighed` says nothing."""
+    id, then by the kind of data (`wording.kind`); None where `weighed` says nothing.  A choice that
+    was named after the settings ran was tried at none."""
     by_id: dict[str, dict] = {}
     for _, every, id, data, lines in _kept():
-        if id in ids:
-            by_id.setdefault(id, {}).setdefault(data, weighed(id, lines, every))
+        one = weighed(id, lines, every) if id in ids else None
+        if one or id in ids and _varied(id, lines, every):
+            by_id.setdefault(id, {}).setdefault(data, one)
     for _, every, id, data, lines in _kept("paper."):
         if one := by_id.get(id, {}).get(data):
             larger = _larger(id, lines, every, one)
             by_id[id][data] = replace(one, larger=larger)
     return by_id
+
+
+def _varied(id: str, lines: pd.DataFrame, every: list[Choice]) -> bool:
+    """Whether a choice that may move the row was tried at another setting than its main one."""
+    may = [one for one in every if one.moves(id) and not one.draw]
+    return any((lines[one.parameter] != one.main).any() for one in may)
 
 
 @dataclass(frozen=True)
@@ -431,7 +439,8 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
 
     Each of them has our number at one setting of a choice; they turn the claim if its own rule
     gives two of them verdicts that exclude each other. In a run that has not all of them, or where
-    one of them decides nothing, nothing is said.
+    one of them decides nothing, nothing is said; nor where the witness asks for one profile and one
+    of them was measured in another.
     """
     claim = claims[row.id]
     if not claim.witness or rules.plain(row.verdict) not in rules.DECIDED:
@@ -440,6 +449,8 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
     for setting, id in claim.witness["settings"].items():
         other = by_id.get(f"{row.paper}.{id}")
         if other is None or other.value is None:
+            return row
+        if claim.witness.get("one_profile") and other.profile != row.profile:
             return row
         verdict = _by_the_rule_of(claim, claims[other.id], other, claim.witness.get("against"))
         if verdict not in rules.DECIDED:

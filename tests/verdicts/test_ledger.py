@@ -479,6 +479,7 @@ CLAIM = replace(
     kind="claim",
     rule={"at_least": 0.5},
     because="as said",
+    decided_by="quick",
     missing=None,
     out_of_reach=None,
     witness=None,
@@ -579,6 +580,14 @@ def test_real_rows_that_decide_outrank_a_stand_in_that_its_interval_leaves_undec
 )
 def test_real_rows_that_leave_room_decide_nothing_for_the_stand_in(real):
     assert verdict(open_here(), real) == ("undecided", "rerunnable")
+
+
+def test_a_quick_run_on_real_rows_decides_nothing_that_the_paper_profile_decides():
+    sized = replace(CLAIM, decided_by="paper")
+    quick, real = open_here(), found(YES, "partial")
+    assert verdict(quick, real, claim=sized)[0] == "undecided"
+    paper = [replace(one, profile="paper") for one in (quick, real)]
+    assert verdict(*paper, claim=sized) == (YES, "partial")
 
 
 def test_real_rows_decide_no_claim_that_waits():

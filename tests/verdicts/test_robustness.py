@@ -167,6 +167,20 @@ def test_a_setting_that_turns_with_another_draw_only_turns_nothing():
     assert found.turns == []
 
 
+def test_a_choice_that_was_named_after_the_settings_ran_was_tried_at_none(monkeypatch):
+    id = "made2026.fig2.order"
+
+    def of_rows(found):
+        kept = [("made2026", [CLIP, STEP], id, "stand-in", lines(id, found))]
+        monkeypatch.setattr(robustness, "_kept", lambda size="": [] if size else kept)
+        return robustness.of_rows({id})
+
+    assert of_rows(["reproduced", ({"STEP": "10.0"}, "reproduced")]) == {}  # CLIP may move it
+    open_here = ["undecided", ({"CLIP": "0.5"}, "reproduced")]
+    assert of_rows(open_here) == {id: {"stand-in": None}}
+    assert of_rows(["reproduced", open_here[1]])[id]["stand-in"].tried == 1
+
+
 def test_settings_that_the_paper_excludes_do_not_count_and_stay_in_the_file():
     of = lines(
         "made2026.fig1.order",
@@ -430,6 +444,14 @@ def test_a_run_that_has_not_all_rows_of_a_witness_says_nothing(by_rows):
     assert by_rows(ROW, replace(OTHER, value=None, data=None)).verdict == "reproduced"
     for verdict in ("undecided", "out of reach: x", "depends on box", "not tried: needs 9 rows"):
         assert by_rows(replace(ROW, verdict=verdict), OTHER).verdict == verdict
+
+
+def test_a_row_of_another_profile_is_no_witness_where_the_claim_asks_for_one(by_rows):
+    paper, small = replace(ROW, profile="paper"), replace(OTHER, profile="quick")
+    assert by_rows(paper, small).verdict == "depends on the clip"
+    assert by_rows(paper, small, one_profile=True).verdict == "reproduced"
+    large = replace(small, profile="paper")
+    assert by_rows(paper, large, one_profile=True).verdict == "depends on the clip"
 
 
 # ---- in words
