@@ -61,8 +61,8 @@ class Claim(Statement):
     decided_by: the profile that decides, "quick" or "paper".
     witness: a `choice` within the paper's words and its `settings`, each with the id (without the
     paper's key) of the row whose number is ours there; they turn the claim if its rule gives
-    verdicts that exclude each other.  `against`: what the rule compares with, where it needs that.  `one_profile`: true
-    where numbers of two profiles would differ in more than the choice.
+    verdicts that exclude each other.  `against`: what the rule compares with, where it needs that.
+    `one_profile`: true where numbers of two profiles would differ in more than the choice.
     """
 
     rule: str | dict | None = None
