@@ -95,8 +95,8 @@ def split_tree(
         )
     if not 0 <= first < n_rows:
         raise ValueError(f"first must be one of the {n_rows} rows, counted from 0, got {first}")
-    first, second = (parts[:3], parts[3:]) if in_turn else (parts[::2], parts[1::2])
-    return Tree(start, (tuple(first), tuple(second)), test)
+    part_a, part_b = (parts[:3], parts[3:]) if in_turn else (parts[::2], parts[1::2])
+    return Tree(start, (tuple(part_a), tuple(part_b)), test)
 
 
 def one_server(tree: Tree) -> Tree:
