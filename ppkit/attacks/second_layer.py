@@ -10,6 +10,7 @@ equation for each neuron of a record that is not saturated, and the equations of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -131,16 +132,18 @@ def fit_layers(
             f"{d + width + 2} known records are needed to fit, and one to judge, got "
             f"{len(fitting)} and {len(judges)}"
         )
-    best, n_random = None, effort.n_random if start is None else 0
+    n_random = effort.n_random if start is None else 0
     n_fits = effort.n_fits if start is None else effort.n_later
+    best: Layers | None = None
     for number in range(n_fits):
         theta = _start(number, n_random, best, start, (d, width), rng)
         layers = _fit(theta, X[fitting], view[fitting], noise, effort.n_steps)
         if best is None or layers.rms < best.rms:
             best = layers
-            predicted = _share_predicted(best, X[judges], view[judges], noise)
+        predicted = _share_predicted(best, X[judges], view[judges], noise)
         if predicted >= _ENOUGH:
             break
+    assert best is not None  # at least one fit
     return Fitted(best, predicted >= _ENOUGH, predicted, number + 1)
 
 
@@ -169,14 +172,14 @@ def columns(
     if views[0].shape[1] != width:
         raise ValueError(f"h_2 must have {width} columns as h_1 has, got {views[0].shape[1]}")
     equations = _Equations(X_known, n_rows)
-    how = dict(width=width, noise=noise, effort=effort, rng=rng)
-    first = fitted = fit_layers(views[0][known], X_known, **how)
+    fit = partial(fit_layers, width=width, noise=noise, effort=effort, rng=rng)
+    first = fitted = fit(views[0][known], X_known)
     used: list[int] = []
     missed = 0
     for number, view in enumerate(views):
         if number:
             theta = fitted.layers.theta
-            fitted = fit_layers(view[known], X_known, start=theta, **how)
+            fitted = fit(view[known], X_known, start=theta)
         missed = 0 if fitted.recovered else missed + 1
         if fitted.recovered:
             used.append(number)

@@ -75,11 +75,17 @@ def trial(
     dataset: creditcard.  digits: a key of DIGITS.  Returns an Outcome.
     """
     seen = drawn(seed, dataset, digits, size=size)
-    how = dict(width=HIDDEN[0], noise=DIGITS[digits], effort=effort)
     X_known = seen.X[seen.known]
     others = np.setdiff1d(np.arange(len(seen.X)), seen.known)
-    rng = np.random.default_rng([seed, 2])
-    got = second_layer.columns(seen.views, seen.known, X_known, rng=rng, **how)
+    got = second_layer.columns(
+        seen.views,
+        seen.known,
+        X_known,
+        width=HIDDEN[0],
+        noise=DIGITS[digits],
+        effort=effort,
+        rng=np.random.default_rng([seed, 2]),
+    )
     h2, first = seen.views[0][others], got.first
     return Outcome(
         seed,
@@ -127,5 +133,5 @@ def _view(net: PiecewiseNet, parts: list[torch.Tensor], digits: str, seed: int) 
     stream = Stream.seeded_for_teaching(seed)
     shared = SecureML(net, private=2, truncation="secureml", transcript=transcript, stream=stream)
     shared.logits(parts)
-    sent = [one.payload for one in transcript.messages if one.name == "share of z"]
-    return (sent[0] + sent[1]).numpy() * 2.0**-16
+    sent = [np.asarray(one.payload) for one in transcript.messages if one.name == "share of z"]
+    return (sent[0] + sent[1]) * 2.0**-16
