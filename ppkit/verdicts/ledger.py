@@ -342,15 +342,16 @@ def best(old: list[Row], new: list[Row]) -> list[Row]:
 
     What is no result (picture, cause, measure, kind, rule) is taken from the claims' files as they
     are now; a row that they no longer have is left out, and a question that was tried is answered.
+    A row that only one of the lists has is kept: a run may know fewer claims than the reference.
     """
-    every, before, kept = every_claim(), {row.id: row for row in old}, []
-    for row in new:
-        claim = every.get(row.id)
-        if claim is None:
-            continue
-        both = [*(before[row.id].results if row.id in before else ()), *row.results]
+    before, after = {row.id: row for row in old}, {row.id: row for row in new}
+    kept = []
+    for id, claim in every_claim().items():
+        rows = [rows[id] for rows in (before, after) if id in rows]
+        both = [result for row in rows for result in row.results]
         found = {one.standing: _of_its_kind(claim, one) for one in sorted(both, key=_order)}
-        kept.append(decided(claim, list(found.values())) if found else untried(claim))
+        if rows:
+            kept.append(decided(claim, list(found.values())) if found else untried(claim))
     return kept
 
 

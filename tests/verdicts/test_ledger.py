@@ -281,6 +281,8 @@ def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
     assert ledger.best([paper], [quick]) == [quick]  # a formula is the same in every profile
     assert ledger.best([quick], [paper]) == [paper]
     assert ledger.best([], [untried]) == ledger.best([untried], [untried]) == [untried]
+    # a run of sources that do not know the claim takes nothing away
+    assert ledger.best([paper], []) == [paper] and ledger.best([], []) == []
 
 
 def test_what_was_a_claim_in_its_run_is_answered_as_a_question_and_passes_as_a_check(claims_of):
