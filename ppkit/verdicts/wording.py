@@ -253,9 +253,9 @@ def printed(row: Row) -> str:
 def difference(row: Row) -> str:
     """Ours less the printed number, as text, with its share of the printed one.
 
-    "0" if ours, rounded, cut off or rounded up, has the printed digits, of which there are two or
-    more: a printed 2 is not the same as 1.7.  "" if one of them is no number, or if the row is a
-    question, whose number may be of another kind.
+    "0" if ours, rounded or cut off, has the printed digits, of which there are two or more: a
+    printed 2 is not the same as 1.7.  "" if one of them is no number, or if the row is a question,
+    whose number may be of another kind.
     """
     printed = (row.printed or row.computed or "").replace(",", "")
     if row.value is None or row.kind == "question":
@@ -264,7 +264,7 @@ def difference(row: Row) -> str:
         digits = Decimal(printed).as_tuple().digits
     except InvalidOperation:
         return ""
-    if len(digits) > 1 and rules.agreement(row.value, printed):
+    if len(digits) > 1 and rules.agreement(row.value, printed) in (rules.ROUNDED, rules.CUT):
         return "0"
     number = float(printed)
     by = row.value - number
