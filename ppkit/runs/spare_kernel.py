@@ -141,7 +141,7 @@ def _run_kernel(arguments: list[str]) -> int:
 
 def _draw_own_numbers() -> None:
     """Seed the generators that nobody has seeded: two kernels must not draw the same numbers."""
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed()
+    if numpy_random := sys.modules.get("numpy.random"):
+        numpy_random.seed()
     if torch := sys.modules.get("torch"):
         torch.default_generator.seed()

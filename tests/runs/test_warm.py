@@ -76,7 +76,7 @@ def test_forked_and_fresh_give_the_same_notebooks(project, own_modules):
 @pytest.mark.slow
 @pytest.mark.processes
 def test_each_forked_kernel_draws_numbers_of_its_own(project):
-    drawn = "import numpy, sys\nprint(numpy.random.random(), 'pandas' in sys.modules)"
+    drawn = "import numpy.random, sys\nprint(numpy.random.random(), 'pandas' in sys.modules)"
     project.add("01_a", drawn, parameters=PARAMETERS)
     assert batch(project).returncode == 0
     points = read(project)["notebooks"]
