@@ -19,7 +19,7 @@ SYSTEM := notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
-        test-one-parameter test-real lab data site \
+        test-one-parameter test-forked test-real lab data site \
         test-browser fit-standins bench clean environment
 
 help:
@@ -105,11 +105,16 @@ test-records: environment
 test-lowered: environment
 	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01b_dpstgd_training.ipynb
 
-test-batch: test-one-parameter
+test-batch: test-one-parameter test-forked
 	$(MAKE) test-real
 
 test-one-parameter: environment
 	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce wang2018 -p SEED 1 --fresh --runs .cache/runs
+
+# Two records on forked kernels show what is committed, which fresh kernels made.
+test-forked: environment
+	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(BIN)/ppkit reproduce kanodia2020 wang2018 --warm --jobs 1 --fresh --runs .cache/forked
+	$(BIN)/python tests/helpers/same_outputs.py notebooks/records .cache/forked/latest/notebooks kanodia2020 wang2018
 
 test-real: environment
 ifneq ($(REAL_DATA),)

@@ -14,6 +14,7 @@ import batch
 import collaboration
 import dpsgd_step
 import dpstgd_step
+import forked
 import network_epoch
 import numpy
 import paillier_layer
@@ -63,6 +64,7 @@ STEPS = {
         accountants,
         batch,
         starts,
+        forked,
     )
 } | {
     name: functools.partial(notebooks.run, name, path)

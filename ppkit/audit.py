@@ -154,7 +154,7 @@ def rounds_attained(
     replacement finds; a is bounded from above and b from below (as in `sign_count`).
 
     Arguments as in `sign_count`; at delta 0 it is n_rounds times `sign_count`, for pushed = d.
-    n_rounds: T, from 1 to 10^6.  pushed: 1 ... d, None for d; fewer than d for add_remove only.
+    n_rounds: T, from 1 to 10^6.  pushed: 0 ... d, None for d; fewer than d for add_remove only.
     Returns the attained epsilon, >= 0.
     Source: counter-example to wang2018, Theorem 4.2 with Theorems 2.4 and 2.5.
 
@@ -166,7 +166,8 @@ def rounds_attained(
     [85, 490]
     """
     pushed = n_parameters if pushed is None else pushed
-    must_be("a whole number >= 1", n_rounds=n_rounds, pushed=pushed)
+    must_be("a whole number >= 1", n_rounds=n_rounds)
+    must_be("a whole number >= 0", pushed=pushed)
     if n_rounds > MOST:
         raise ValueError(f"n_rounds must be at most 1,000,000, got {n_rounds}")
     sizes = dict(n_uploads=n_uploads, n_parameters=n_parameters)

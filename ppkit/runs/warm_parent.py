@@ -9,7 +9,6 @@ when whoever started it does.
 import ast
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import signal
@@ -75,26 +74,28 @@ def import_all(notebooks: Iterable[Path]) -> None:
             _import(imports(ast.walk(ast.parse(Path(file).read_text("utf-8")))))
 
 
-def imports(statements: Iterable[ast.AST]) -> Iterator[str]:
-    """Modules that statements import, by full name.
+def imports(statements: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """What statements import: a module by its full name, and the name taken from it or "".
 
     >>> list(imports(ast.parse("import torch.nn; from ppkit import audit").body))
-    ['torch.nn', 'ppkit', 'ppkit.audit']
+    [('torch.nn', ''), ('ppkit', 'audit')]
     """
     for statement in statements:
         if isinstance(statement, ast.Import):
-            yield from (alias.name for alias in statement.names)
+            yield from ((alias.name, "") for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
-            yield statement.module
-            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+            yield from ((statement.module, alias.name) for alias in statement.names)
 
 
-def _import(names: Iterable[str]) -> None:
-    for name in names:
-        if name.partition(".")[0] not in LOOK_FOR_SHELL:
+def _import(wanted: Iterable[tuple[str, str]]) -> None:
+    """Import as the statements would. A name that the module has is no module, although a folder
+    may be called so: importing the folder would put it in the name's place."""
+    for module, name in wanted:
+        if module.partition(".")[0] not in LOOK_FOR_SHELL:
             with suppress(Exception):  # the notebook that needs it will say so
-                if importlib.util.find_spec(name):
-                    importlib.import_module(name)
+                found = importlib.import_module(module)
+                if name and not hasattr(found, name):
+                    importlib.import_module(f"{module}.{name}")
 
 
 def unfit() -> str:

@@ -91,11 +91,13 @@ def answer(evidence: Evidence) -> Outcome:
 
 
 def digits(evidence: Evidence) -> Outcome:
-    """Reproduced if the value equals the printed text when rounded, cut off or rounded up to as
-    many digits."""
+    """Reproduced if the value equals the printed text when rounded or cut off to as many digits,
+    or, with `rounded_up = true`, when rounded up.
+
+    rounded_up: for a bound (a budget, say), which stays one when it is rounded up."""
     value = _one(evidence.values)
     how = agreement(value, _printed(evidence))
-    if how:
+    if how in (ROUNDED, CUT) or (how == RAISED and evidence.options.get("rounded_up")):
         return Outcome(REPRODUCED, value, why="" if how == ROUNDED else how)
     return Outcome(
         NOT_REPRODUCED, value, why="the printed digits do not follow from the paper's own formula"
@@ -104,8 +106,6 @@ def digits(evidence: Evidence) -> Outcome:
 
 def agreement(value: float, printed: str) -> str:
     """Whether a value has the printed digits: ROUNDED, CUT or RAISED to as many, "" if not.
-
-    A budget may be rounded up: it stays one.
 
     >>> agreement(18.506, "18.51"), agreement(18.506, "18.50"), agreement(9830.03, "9830.1")
     ('rounded', 'cut, not rounded', 'rounded up')
@@ -309,7 +309,7 @@ class Rule:
 
 
 RULES = {
-    "digits": Rule(decide=digits, one_number=True, compares_with_print=True),
+    "digits": Rule(decide=digits, may=("rounded_up",), one_number=True, compares_with_print=True),
     "within": Rule(
         decide=within,
         needs=("abs or rel",),

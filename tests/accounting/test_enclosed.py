@@ -177,6 +177,9 @@ def test_fewer_pushed_entries_attain_less_and_wrong_numbers_are_refused():
         audit.rounds_attained(0.5, n_rounds=1, pushed=m, **where) for m in (500, 5_000, 14_312)
     ]
     assert by_pushed == sorted(by_pushed) and by_pushed[0] < 0.5 * by_pushed[-1]
+    assert audit.rounds_attained(0.5, n_rounds=200, pushed=0, **where) == 0.0
+    with pytest.raises(ValueError, match="pushed must be a whole number >= 0, got -1"):
+        audit.rounds_attained(0.5, n_rounds=1, pushed=-1, **where)
     pure = audit.sign_count(0.5, delta=0.0, **where)
     assert audit.rounds_attained(0.5, n_rounds=7, delta=0.0, **where) == 7 * pure
     with pytest.raises(ValueError, match="pushed must be at most n_parameters = 14312"):

@@ -175,5 +175,27 @@ def test_imports_are_found_in_every_form():
         "import a.b as c, d\nfrom e.f import g, h\nfrom . import i\ntry:\n    import j\nfinally: k"
     )
     tree = ast.parse(code)
-    assert list(warm_parent.imports(tree.body)) == ["a.b", "d", "e.f", "e.f.g", "e.f.h"]
-    assert "j" in list(warm_parent.imports(ast.walk(tree)))
+    assert list(warm_parent.imports(tree.body)) == [
+        ("a.b", ""),
+        ("d", ""),
+        ("e.f", "g"),
+        ("e.f", "h"),
+    ]
+    assert ("j", "") in list(warm_parent.imports(ast.walk(tree)))
+
+
+def test_a_folder_of_data_does_not_take_the_place_of_a_name(tmp_path, monkeypatch):
+    """As ppkit.verdicts has a function `claims` and a folder of that name."""
+    package = tmp_path / "shadowed"
+    (package / "claims").mkdir(parents=True)
+    (package / "claims" / "paper.toml").write_text("")
+    (package / "__init__.py").write_text("def claims():\n    return 7\n")
+    (package / "apart.py").write_text("word = 1")
+    notebook = nbformat.v4.new_notebook()
+    source = "from shadowed import claims, apart, missing"
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
+    nbformat.write(notebook, tmp_path / "one.ipynb")
+    monkeypatch.syspath_prepend(tmp_path)
+    warm_parent.import_all([tmp_path / "one.ipynb"])
+    assert sys.modules["shadowed"].claims() == 7
+    assert sys.modules["shadowed.apart"].word == 1

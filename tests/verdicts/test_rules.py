@@ -36,20 +36,33 @@ GAP = "not reproduced (the proof has a gap)"
         (18.506, "18.51", "reproduced"),  # rounded
         (18.506, "18.52", "not reproduced"),
         (14312.0, "14312.4", "not reproduced"),
-        (9830.035, "9830.1", "reproduced"),  # rounded up
-        (9830.035, "9830.2", "not reproduced"),
+        (9830.035, "9830.1", "not reproduced"),
         (0.3749999, "0.37", "reproduced"),
         (14312, "14312", "reproduced"),
     ],
 )
-def test_digits_takes_rounded_cut_and_rounded_up(value, printed, expected):
+def test_digits_takes_rounded_and_cut(value, printed, expected):
     assert verdict("digits", value, printed=printed) == expected
+
+
+@pytest.mark.parametrize(
+    "value, printed, expected",
+    [
+        (9830.035, "9830.1", "reproduced"),
+        (9830.035, "9830.0", "reproduced"),
+        (9830.035, "9830.2", "not reproduced"),
+        (9830.0, "9830.1", "not reproduced"),  # nothing to round
+    ],
+)
+def test_digits_takes_a_number_rounded_up_where_the_claim_says_so(value, printed, expected):
+    assert verdict("digits", value, printed=printed, rounded_up=True) == expected
 
 
 def test_digits_says_when_a_number_was_cut_or_rounded_up():
     assert rules.digits(Evidence(18.506, printed="18.50")).why == "cut, not rounded"
     assert rules.digits(Evidence(18.506, printed="18.51")).why == ""
-    assert rules.digits(Evidence(9830.035, printed="9830.1")).why == "rounded up"
+    allowed = Evidence(9830.035, printed="9830.1", options={"rounded_up": True})
+    assert rules.digits(allowed).why == "rounded up"
 
 
 @pytest.mark.parametrize(
@@ -413,7 +426,7 @@ def test_a_new_rule_needs_no_more_than_its_line_in_the_table(monkeypatch):
             {"within": 0.1},
             "within has the options abs, rel, level, better, by their names, got 0.1",
         ),
-        ({"digits": 3}, "the rule digits has the options none, by their names, got 3"),
+        ({"digits": 3}, "the rule digits has the options rounded_up, by their names, got 3"),
         ({"within": {}}, "the rule within needs the option abs or rel, got no option"),
         ("within", "the rule within needs the option abs or rel, got no option"),
         (

@@ -1,0 +1,48 @@
+"""The bar of the same bytes: every notebook, run on a forked kernel and on a fresh one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bars import Bar, bar
+
+from ppkit.runs import catalogue
+
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+
+from same_outputs import differences  # noqa: E402
+
+
+def run() -> list[Bar]:
+    """How many notebooks, solutions among them, show another output on a forked kernel."""
+    notebooks = catalogue.notebooks(solutions=True)
+    with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as folder:
+        forked, fresh = (
+            _reproduce(notebooks, Path(folder, how), f"--{how}") for how in ("warm", "no-warm")
+        )
+        differ = [
+            name
+            for name in notebooks
+            if differences(forked / f"{name}.ipynb", fresh / f"{name}.ipynb")
+        ]
+    what = f"notebooks that show another output on a forked kernel, of {len(notebooks)}"
+    if differ:
+        what += f": {', '.join(differ)}"
+    return [bar("forked_differ", what, [len(differ)], threads=1, at_most=0)]
+
+
+def _reproduce(notebooks: dict[str, Path], runs: Path, how: str) -> Path:
+    """The folder of the finished notebooks of one run."""
+    asked = ["reproduce", *map(str, notebooks.values()), "--fresh", "--data", "standin", how]
+    command = [sys.executable, "-c", "from ppkit.cli import main; main()", *asked]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "--runs", str(runs)], capture_output=True, env=variables, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{command[3:6]} ended with {done.returncode}: {done.stdout[-2000:]}")
+    return runs / "latest" / "notebooks"
