@@ -14,7 +14,7 @@ from ppkit.runs import catalogue
 
 sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 
-from same_outputs import differences  # noqa: E402
+from same_outputs import differences
 
 
 def run() -> list[Bar]:
