@@ -4,6 +4,7 @@ exercises have stubs and solutions that pass, and rows that turned say why."""
 import ast
 import json
 import re
+import symtable
 
 import nbformat
 import pytest
@@ -80,6 +81,39 @@ def test_no_line_of_code_is_longer_than_the_page(path):
     assert [
         line for cell in cells(path, "code") for line in cell.source.split("\n") if line[88:]
     ] == []
+
+
+def functions(source: str) -> set[str]:
+    """Names to which a cell gives a function, by def, lambda or partial."""
+    found = set()
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            found.add(statement.name)
+        if isinstance(statement, ast.Assign):
+            value = statement.value
+            of_partial = isinstance(value, ast.Call) and ast.unparse(value.func) == "partial"
+            if isinstance(value, ast.Lambda) or of_partial:
+                found |= {ast.unparse(target) for target in statement.targets}
+    return found
+
+
+def values(source: str) -> set[str]:
+    """Names to which a cell gives anything else."""
+    names = symtable.symtable(source, "cell", "exec").get_symbols()
+    assigned = {name.get_name() for name in names if name.is_assigned() and not name.is_imported()}
+    return assigned - functions(source)
+
+
+def test_a_name_is_a_function_by_any_way_to_write_one():
+    source = "def a(x): pass\nb = lambda y: y\nc = partial(a, 1)\nd, e = 1, [f for f in ()]"
+    assert (functions(source), values(source)) == ({"a", "b", "c"}, {"d", "e"})
+
+
+@pytest.mark.parametrize("path", [*FORM.values(), *RECORDS.values()], ids=lambda path: path.stem)
+def test_no_name_of_a_function_is_given_to_a_value(path):
+    """The cell that still calls the function may run in the paper profile only."""
+    sources = [cell.source for cell in cells(path, "code")]
+    assert set().union(*map(functions, sources)) & set().union(*map(values, sources)) == set()
 
 
 def test_every_notebook_but_the_first_has_a_key():
