@@ -354,12 +354,13 @@ def settled(rows: list[Row]) -> list[Row]:
 
     A claim that a setting turns "depends on" it, whichever way: it has no credit, and its witness
     shows the two runs. So does one whose file names rows that are ours at other settings
-    (`statements.Claim.witness`), if these exclude each other.
+    (`statements.Claim.witness`), if these exclude each other.  What says only that something can be
+    (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
     Where the main setting has another verdict at the size of the settings, the row was decided at
-    a larger size. If two settings of that size, the extremes, were tried, too, only they can turn
-    it, in a run of a smaller size as well: there they turn it if they differ, so that every page
-    says the same.  What was refuted by one counter-example stays: at another setting it is still
+    a larger size, and settings of the smaller one turn nothing. If two settings of the larger size,
+    the extremes, were tried, too, they can turn it, in a run of a smaller size as well: there they
+    turn it if they differ, so that every page says the same.  What was refuted by one counter-example stays: at another setting it is still
     one.
     """
     tried, every = of_rows({row.id for row in rows}), choices()
@@ -367,19 +368,24 @@ def settled(rows: list[Row]) -> list[Row]:
     done = []
     for row in rows:
         if row.kind != "question":
-            row = _weighed(row, tried.get(row.id, {}), every)
+            claim = claims.get(row.id)
+            exists = claim is not None and claim.existence and row.alone == rules.REPRODUCED
+            row = _weighed(row, tried.get(row.id, {}), every, may_turn=not exists)
         if row.id in claims:
             row = _beside_other_rows(row, claims, by_id)
         done.append(row)
     return done
 
 
-def _weighed(row: Row, on: dict[str, Robustness | None], every: list[Choice]) -> Row:
+def _weighed(
+    row: Row, on: dict[str, Robustness | None], every: list[Choice], *, may_turn: bool
+) -> Row:
     data = wording.kind(row.data)
     others = {name: [one.same, one.tried] for name, one in on.items() if one and name != data}
     row = replace(row, robustness=None, not_varied="", other_data=others)
     if one := on.get(data):
-        return _turned(replace(row, robustness=one), one)
+        row = replace(row, robustness=one)
+        return _turned(row, one) if may_turn else row
     if not any(choice.moves(row.id) and not choice.draw for choice in every):
         why = "not varied: no choice reaches it"  # also where seeds were tried
     elif data in on:
@@ -405,7 +411,7 @@ def _turned(row: Row, one: Robustness) -> Row:
         if not differing:
             return row
         return _depends(row, differing, _at(row, extremes[0]), differing[0])
-    if not one.turns or (extremes and one.main != row.alone):
+    if not one.turns or one.main != row.alone:  # a smaller size says nothing about this one
         return row
     farthest = max(one.turns, key=lambda turn: abs(turn.value - one.main_value))
     main = _sighting(row, "the main setting, quick size", one.main_value, one.main)

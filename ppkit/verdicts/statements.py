@@ -63,12 +63,15 @@ class Claim(Statement):
     paper's key) of the row whose number is ours there; they turn the claim if its rule gives
     verdicts that exclude each other.  `against`: what the rule compares with, where it needs that.
     `one_profile`: true where numbers of two profiles would differ in more than the choice.
+    existence: true if the sentence says that something can be, or sometimes is: then one setting at
+    which it is so is enough, and no other setting turns it.
     """
 
     rule: str | dict | None = None
     because: str | None = None
     decided_by: str | None = None
     witness: dict | None = None
+    existence: bool = False
 
     def __post_init__(self):
         if self.rule:

@@ -109,6 +109,49 @@ def test_a_name_is_a_function_by_any_way_to_write_one():
     assert (functions(source), values(source)) == ({"a", "b", "c"}, {"d", "e"})
 
 
+def read_by(function: ast.FunctionDef) -> set[str]:
+    """Names that a function takes from the notebook."""
+    tables = [symtable.symtable(ast.unparse(function), "cell", "exec").get_children()[0]]
+    found = set()
+    while tables:
+        table = tables.pop()
+        found |= {name.get_name() for name in table.get_symbols() if name.is_global()}
+        tables += table.get_children()
+    return found
+
+
+def taken_away(sources: list[str]) -> list[str]:
+    """Functions that are used after a later cell gave a name that they read to something else."""
+    trees = [ast.parse(source) for source in sources]
+    given = [values(source) for source in sources]
+    for names, tree in zip(given, trees):
+        names -= {ast.unparse(one.target) for one in tree.body if isinstance(one, ast.AugAssign)}
+    used = [{one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} for tree in trees]
+    found = []
+    for k, tree in enumerate(trees):
+        for function in (one for one in tree.body if isinstance(one, ast.FunctionDef)):
+            last = max((j for j in range(k, len(trees)) if function.name in used[j]), default=k)
+            known = read_by(function) & set().union(*given[: k + 1])
+            again = known & set().union(*given[k + 1 : last + 1])
+            found += [f"{function.name} reads {name}" for name in sorted(again)]
+    return found
+
+
+def test_a_name_that_a_function_reads_is_taken_away():
+    function, call = "rate = 1\ndef f(x):\n    return [rate * y for y in x]", "f([2])"
+    assert taken_away([function, "rate = 2", call]) == ["f reads rate"]
+    assert taken_away([function, "for rate in (2, 3): pass", call]) == ["f reads rate"]
+    assert taken_away([function, call, "rate = 2"]) == []  # it is used no more
+    assert taken_away([function, "rate |= 2", call]) == []  # it grows, as meant
+    assert taken_away([function, "rate = 2", "def f(x): pass"]) == []
+
+
+@pytest.mark.parametrize("path", [*FORM.values(), *RECORDS.values()], ids=lambda path: path.stem)
+def test_what_a_function_reads_stays_while_it_is_used(path):
+    """The cell that uses it again may run in the paper profile only."""
+    assert taken_away([cell.source for cell in cells(path, "code")]) == []
+
+
 @pytest.mark.parametrize("path", [*FORM.values(), *RECORDS.values()], ids=lambda path: path.stem)
 def test_no_name_of_a_function_is_given_to_a_value(path):
     """The cell that still calls the function may run in the paper profile only."""

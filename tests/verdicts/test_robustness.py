@@ -277,11 +277,11 @@ def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turn
     else:
         assert (found.depends_on, found.witness) == ([], [])
     at = Turn(choice="clip", at="clip 2.0", verdict=alone, value=0.5)
-    apart = replace(firm, main=other)  # at the settings' size, and it turns there
+    apart = replace(firm, main=other)  # at the settings' size, which is not the row's
     tried({"stand-in": apart})
-    assert settled(row).verdict == turned
-    tried({"stand-in": replace(apart, larger=[at])})  # at the paper's not: one extreme is too few
-    assert settled(row).verdict == turned
+    assert settled(row).verdict == verdict
+    tried({"stand-in": replace(apart, larger=[at])})
+    assert settled(row).verdict == verdict
     tried({"stand-in": replace(apart, larger=[at, replace(at, at="clip 0.5")])})
     assert settled(row).verdict == verdict
     small = replace(row, profile="quick")  # a run of a smaller size says the same as the reference
@@ -291,6 +291,24 @@ def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turn
     assert settled(small).verdict == turned
     tried({"stand-in": replace(firm, larger=[at])})
     assert settled(small).verdict == turned
+
+
+@pytest.mark.parametrize(
+    "existence, alone, verdict",
+    [
+        (True, "reproduced", "reproduced"),
+        (True, NO, "depends on clip"),  # it may be so at the other setting
+        (False, "reproduced", "depends on clip"),
+    ],
+)
+def test_what_only_can_be_no_other_setting_turns(tried, monkeypatch, existence, alone, verdict):
+    claim = replace(SLOPE, id=ROW.id, rule={"at_least": 0.5}, existence=existence)
+    monkeypatch.setattr(robustness.statements, "every_claim", lambda: {ROW.id: claim})
+    other = NO if alone == "reproduced" else "reproduced"
+    firm = replace(FIRM, main=alone, turns=[replace(TURN, verdict=other)])
+    tried({"stand-in": firm})
+    found = settled(replace(ROW, alone=alone, verdict=alone))
+    assert (found.verdict, found.robustness) == (verdict, firm)
 
 
 def test_of_several_turns_the_witness_is_the_one_that_lies_farthest(tried):
