@@ -111,3 +111,20 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
     """
     check_batch_size(batch_size, n_records)
     return torch.randperm(n_records, generator=rng)[:batch_size].clone()  # without the others
+
+
+def fixed_batches(
+    n_records: int, *, batch_size: int, n_steps: int, rng: torch.Generator
+) -> torch.Tensor:
+    """The batches of n_steps steps, as `fixed_batch` draws them one after the other: (n_steps,
+    batch_size) int64.
+
+    One piece of memory: kept one by one, the batches leave the holes of their permutations behind.
+    ValueError unless n_steps is a whole number >= 1, and as in `fixed_batch`.
+    """
+    must_be("a whole number >= 1", n_steps=n_steps)
+    check_batch_size(batch_size, n_records)
+    batches = torch.empty((int(n_steps), int(batch_size)), dtype=torch.int64)
+    for batch in batches:
+        batch.copy_(fixed_batch(n_records, batch_size=batch_size, rng=rng))
+    return batches

@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from ppkit.dpsgd import DPOptimizer, fixed_batch
+from ppkit.dpsgd import DPOptimizer, fixed_batch, fixed_batches
 from ppkit.gradients import capture, group_norms
 from ppkit.models import classification_loss, mlp
 
@@ -326,6 +326,17 @@ def test_noise_of_float32_models_is_drawn_in_float64_and_rounded():
     assert torch.equal(flat(model), wanted)
     assert math.sqrt(2 * 24 * math.log(2)) == pytest.approx(5.77, abs=0.01)  # by Box and Muller
     assert math.sqrt(2 * 53 * math.log(2)) == pytest.approx(8.57, abs=0.01)
+
+
+def test_batches_of_many_steps_are_those_of_one_step_after_the_other_in_one_piece():
+    kept = fixed_batches(50, batch_size=6, n_steps=9, rng=torch.Generator().manual_seed(3))
+    rng = torch.Generator().manual_seed(3)
+    assert torch.equal(kept, torch.stack([fixed_batch(50, batch_size=6, rng=rng) for _ in kept]))
+    assert kept.untyped_storage().nbytes() == 9 * 6 * 8
+    with pytest.raises(ValueError, match="n_steps must be a whole number >= 1, got 0"):
+        fixed_batches(50, batch_size=6, n_steps=0, rng=rng)
+    with pytest.raises(ValueError, match="batch_size"):
+        fixed_batches(50, batch_size=51, n_steps=2, rng=rng)
 
 
 def test_fixed_batches_take_no_row_twice_and_each_row_alike():
