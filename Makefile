@@ -19,7 +19,7 @@ SYSTEM := notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
-        test-one-parameter test-forked test-real lab data site \
+        test-one-parameter test-forked test-paper-cells test-real lab data site \
         test-browser fit-standins bench clean environment
 
 help:
@@ -105,11 +105,18 @@ test-records: environment
 test-lowered: environment
 	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01b_dpstgd_training.ipynb
 
-test-batch: test-one-parameter test-forked
+test-batch: test-one-parameter test-forked test-paper-cells
 	$(MAKE) test-real
 
 test-one-parameter: environment
 	PPKIT_SOURCE=standin $(BIN)/ppkit reproduce wang2018 -p SEED 1 --fresh --runs .cache/runs
+
+# Cells that only the paper profile runs, at sizes that take a minute.
+test-paper-cells: environment
+	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(BIN)/ppkit reproduce wang2018 --profile paper -p N_ROWS 20000 -p N_SEEDS 2 -p N_ROUNDS 6 \
+	  -p N_JOBS 1 --fresh --runs .cache/small
+	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(BIN)/ppkit reproduce wu2020 --profile paper -p N_RUNS 2 -p N_LENDING 3000 -p N_FRAUD 1000 \
+	  --fresh --runs .cache/small
 
 # Two records on forked kernels show what is committed, which fresh kernels made.
 test-forked: environment
