@@ -207,16 +207,21 @@ def rounds_attained(
     return max(0.0, float(gained.max(initial=0.0)))
 
 
-def _sign_chances(epsilon, n, d, mechanism):
+def _sign_chances(epsilon, n, d, mechanism, pushed=None):
     """ln of the chances of + and of - on a coordinate that was pushed, and ln of what may be wrong
-    with them: the chance that fewer than n coordinates lie beyond epsilon / 2."""
+    with them: the chance that fewer than n coordinates lie beyond epsilon / 2. One that was pushed
+    does with chance (1 + e^-epsilon) / 2, another with e^(-epsilon / 2), which is less and is taken
+    for all where not all are pushed."""
     if mechanism == "laplace" and n == d:
         log_down = -epsilon / 2 - math.log(2)
         return math.log1p(-math.exp(log_down)), log_down, -math.inf
     log_up, log_down = float(log_expit(epsilon)), float(log_expit(-epsilon))
     if mechanism == "gumbel":
         return log_up, log_down, -math.inf
-    return log_up, log_down, _log_binomial_cdf(n - 1, d, 0.5 + 0.5 * math.exp(-epsilon))
+    beyond = 0.5 + 0.5 * math.exp(-epsilon)
+    if pushed is not None and pushed < d:
+        beyond = math.exp(-epsilon / 2)
+    return log_up, log_down, _log_binomial_cdf(n - 1, d, beyond)
 
 
 def _log_binomial_cdf(k, n, p):
@@ -235,7 +240,7 @@ def _log_binomial_cdf(k, n, p):
 def _agree(epsilon, n, d, mechanism, pushed):
     """Chances that at least c more signs agree than not, c = 1 ... n in steps: without the record,
     with it, and with its opposite."""
-    log_up, log_down, log_off = _sign_chances(epsilon, n, d, mechanism)
+    log_up, log_down, log_off = _sign_chances(epsilon, n, d, mechanism, pushed)
     up, down, given_away = math.exp(log_up), math.exp(log_down), math.exp(log_off)
     k = np.arange(max(0, n - (d - pushed)), min(n, pushed) + 1)  # how many of the pushed are sent
     weight = np.exp(_log_choose(pushed, k) + _log_choose(d - pushed, n - k) - _log_choose(d, n))
