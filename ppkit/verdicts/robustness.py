@@ -444,9 +444,9 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
     """The row with the verdict that the rows named in its claim's witness leave it.
 
     Each of them has our number at one setting of a choice; they turn the claim if its own rule
-    gives two of them verdicts that exclude each other. In a run that has not all of them, or where
-    one of them decides nothing, nothing is said; nor where the witness asks for one profile and one
-    of them was measured in another.
+    decides for the paper at one of them and against it at another (`rules.exclude`). In a run that
+    has not all of them, or where one of them decides nothing, nothing is said; nor where the
+    witness asks for one profile and one of them was measured in another.
     """
     claim = claims[row.id]
     if not claim.witness or rules.plain(row.verdict) not in rules.DECIDED:
@@ -462,7 +462,7 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
         if verdict not in rules.DECIDED:
             return row
         seen.append(_sighting(other, setting, other.value, verdict))
-    if len({one.verdict for one in seen}) < 2:
+    if not rules.exclude([one.verdict for one in seen]):
         return row
     choice = claim.witness["choice"]
     return replace(row, verdict=f"{rules.DEPENDS} {choice}", depends_on=[choice], witness=seen)
@@ -471,9 +471,9 @@ def _beside_other_rows(row: Row, claims: dict[str, Claim], by_id: dict[str, Row]
 def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row, against: float | None) -> str:
     """What the rule of a claim says of another row's number.
 
-    A row of the same rule and target is taken at its own verdict: it may rest on seeds and an
-    interval, of which its number alone says nothing. ValueError if it has another rule, and the
-    claim's cannot decide on one number.
+    A row of the same rule and target is taken at its own verdict: it may rest on seeds, an interval
+    or a proof, of which its number alone says nothing. A check that passed is what a claim calls
+    reproduced. ValueError if it has another rule, and the claim's cannot decide on one number.
     """
     name, options = rules.parse(claim.rule)
     rule = rules.RULES[name]
@@ -482,7 +482,9 @@ def _by_the_rule_of(claim: Claim, of_other: Claim, other: Row, against: float | 
     if rule.compares_with_print:
         same_question = same_question and target == its_target
     if same_question:
-        return rules.plain(other.alone)
+        as_claim = {rules.PASSED: rules.REPRODUCED, rules.FAILED: rules.NOT_REPRODUCED}
+        alone = rules.plain(other.alone)
+        return as_claim.get(alone, alone)
     if not rule.one_number:
         raise ValueError(
             f"{other.id} cannot be a witness of {claim.id}: the rule {name} needs more than one "

@@ -8,7 +8,7 @@ know of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_UP, Decimal
 from typing import TYPE_CHECKING
@@ -345,6 +345,18 @@ def possible(rule: Rule, evidence: Evidence, halfwidth: float = 0.0) -> list[str
     asked = [evidence.values, *moved] if moved else []
     given = {rule.decide(replace(evidence, values=one, halfwidth=0.0)).verdict for one in asked}
     return [verdict for verdict in DECIDED if verdict in given]
+
+
+def exclude(verdicts: Collection[str]) -> bool:
+    """Whether these verdicts exclude each other: one is for the paper and one against it.
+
+    "Not reproduced" and "refuted" do not: an attack that failed shows no setting at which the claim
+    holds.
+
+    >>> exclude(["reproduced", "refuted"]), exclude(["not reproduced", "refuted"])
+    (True, False)
+    """
+    return REPRODUCED in verdicts and not {NOT_REPRODUCED, REFUTED}.isdisjoint(verdicts)
 
 
 def plain(verdict: str) -> str:

@@ -60,8 +60,9 @@ class Claim(Statement):
     rule: as `rules.parse` takes it; a question has none.  because: why that rule.
     decided_by: the profile that decides, "quick" or "paper".
     witness: a `choice` within the paper's words and its `settings`, each with the id (without the
-    paper's key) of the row whose number is ours there; they turn the claim if its rule gives
-    verdicts that exclude each other.  `against`: what the rule compares with, where it needs that.
+    paper's key) of the row whose number is ours there; they turn the claim if its rule decides for
+    the paper at one and against it at another.  `against`: what the rule compares with, where it
+    needs that.
     `one_profile`: true where numbers of two profiles would differ in more than the choice.
     existence: true if the sentence says that something can be, or sometimes is: then one setting at
     which it is so is enough, and no other setting turns it.

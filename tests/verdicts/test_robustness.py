@@ -457,6 +457,27 @@ def test_a_witness_is_judged_against_what_the_claim_compares_with(by_rows):
     assert by_rows(attained, other, rule={"bound": {}}, against=5.0).verdict == "reproduced"
 
 
+@pytest.mark.parametrize("alone, turned", [("reproduced", True), (NO, False), ("refuted", False)])
+def test_two_verdicts_against_the_paper_do_not_exclude_each_other(by_rows, alone, turned):
+    """An attack that succeeds at one setting and fails at another, without a proof."""
+    rule = "claim_fails_if_attained"
+    mine = replace(ROW, rule=rule, value=1.0, alone="refuted", verdict="refuted")
+    other = replace(OTHER, alone=alone, verdict=alone)
+    found = by_rows(mine, other, rule=rule, rule_of_other=rule)
+    assert found.verdict == ("depends on the clip" if turned else "refuted")
+    assert len(found.witness) == 2 * turned
+
+
+@pytest.mark.parametrize("alone, turned", [("passed", True), ("failed", False)])
+def test_a_check_of_the_same_rule_is_a_witness(by_rows, alone, turned):
+    """It may rest on a proof: its number alone would say that an attack failed."""
+    rule = "claim_fails_if_attained"
+    mine = replace(ROW, rule=rule, value=1.0, alone="refuted", verdict="refuted")
+    check = replace(OTHER, kind="check", alone=alone, verdict=alone)
+    found = by_rows(mine, check, rule=rule, rule_of_other=rule, against=0.5)
+    assert found.verdict == ("depends on the clip" if turned else "refuted")
+
+
 def test_a_run_that_has_not_all_rows_of_a_witness_says_nothing(by_rows):
     assert by_rows(ROW, None).verdict == "reproduced"
     assert by_rows(ROW, replace(OTHER, value=None, data=None)).verdict == "reproduced"
