@@ -360,8 +360,8 @@ def settled(rows: list[Row]) -> list[Row]:
     Where the main setting has another verdict at the size of the settings, the row was decided at
     a larger size, and settings of the smaller one turn nothing. If two settings of the larger size,
     the extremes, were tried, too, they can turn it, in a run of a smaller size as well: there they
-    turn it if they differ, so that every page says the same.  What was refuted by one counter-example stays: at another setting it is still
-    one.
+    turn it if they differ, so that every page says the same.  What was refuted by one
+    counter-example stays: at another setting it is still one.
     """
     tried, every = of_rows({row.id for row in rows}), choices()
     by_id, claims = {row.id: row for row in rows}, statements.every_claim()
