@@ -36,6 +36,9 @@ def settings_cell():
             for cell in code[:at]:
                 exec(cell["source"], kept[name])
         space = kept[name] | DEFAULTS[name] | given
+        for cell in code[:at]:
+            if cell["source"].startswith("sizes = "):  # they may name a parameter
+                exec(cell["source"], space)
         exec(code[at]["source"], space)
         return space["settings"]
 
