@@ -22,9 +22,10 @@ from ppkit.runs import ANSWER_SECONDS
 
 MESSAGE = 1 << 20  # bytes of a request at most
 # Variables that are read when they are needed. What others say may have been read at import.
+OF_A_JOB = {"PPKIT_RUN", "PPKIT_NOTEBOOK", MARK}  # say what a process belongs to
 PER_JOB = {
-    *("IPYTHONDIR", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR"),
-    *("PPKIT_RUN", "PPKIT_NOTEBOOK", "PPKIT_SOURCE", MARK),
+    *("IPYTHONDIR", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "PPKIT_SOURCE"),
+    *OF_A_JOB,
 }
 
 
@@ -37,8 +38,8 @@ class WarmParent(AbstractContextManager):
     process that made it.
 
     notebooks: whose imports it makes.
-    It starts with the first `fork`, under that job's variables, and that waits until it has
-    imported all.
+    It starts with the first `fork`, under that job's variables but those of `OF_A_JOB`, and that
+    waits until it has imported all.
     """
 
     def __init__(self, notebooks: Iterable[Path]):
@@ -93,13 +94,14 @@ class WarmParent(AbstractContextManager):
         own.settimeout(ANSWER_SECONDS)
         self._errors = self._open.enter_context(tempfile.TemporaryFile())
         command = [sys.executable, "-P", "-m", "ppkit.runs.warm_parent", str(its.fileno())]
+        kept = {name: value for name, value in self._variables.items() if name not in OF_A_JOB}
         with its:
             process = subprocess.Popen(
                 [*command, *map(str, self._notebooks)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
-                env={**self._variables, ROOM: "." * 4096},
+                env={**kept, ROOM: "." * 4096},
                 pass_fds=[its.fileno()],
                 start_new_session=True,
             )

@@ -211,7 +211,7 @@ class Children(AbstractContextManager):
             process_tree.end_marked(str(child.spec))
             with suppress(psutil.NoSuchProcess):
                 child.process.kill()
-                child.process.wait()
+            _code(child.process)
             child.life.close()
         self.running.clear()
 
@@ -332,11 +332,12 @@ class Children(AbstractContextManager):
 
 def _code(process: psutil.Process) -> str:
     """Wait for a worker's end; returns its exit code in words, which only its parent can know."""
+    code = None
     with suppress(psutil.NoSuchProcess):
         code = process.wait()
-        if code is not None:
-            return f" with code {code}"
-    return ""
+    if code is None and isinstance(process, psutil.Popen):
+        process.poll()  # `end_marked` has waited for it: else it would be taken to run still
+    return "" if code is None else f" with code {code}"
 
 
 def _event(line: bytes) -> dict:

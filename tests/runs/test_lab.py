@@ -227,9 +227,9 @@ def git(folder: Path, *words: str) -> str:
 
 
 def texts(notebook) -> list:
-    """The text of every output of a notebook, by cell."""
+    """The text of a notebook's outputs, by cell, in however many pieces it came."""
     return [
-        [output.get("text") or output["data"]["text/plain"] for output in cell.outputs]
+        "".join(output.get("text") or output["data"]["text/plain"] for output in cell.outputs)
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]

@@ -125,7 +125,7 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(
     ) in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
-    assert about["01_waits"]["peak_memory_mb"] > 50  # what was measured until then is kept
+    assert about["01_waits"]["peak_memory_mb"] > 0  # what was measured until then is kept
     # without a kernel above it and without a mark nobody knows whose it is
     unknown = sleepers(f"{seconds}.5")
     assert ended(process for process in family if process not in unknown)

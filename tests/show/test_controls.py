@@ -23,21 +23,21 @@ def test_a_control_draws_nothing_until_a_slider_moves():
 
 # Cells as lessons have them, each with what must be left of its output.
 LEFT = {
-    "n = sum(1 for _ in show.progress(range(5), label='plain'))\nprint('seen', n)": ["seen 5\n"],
-    "squares = [i * i for i in show.progress([1, 2, 3])]": [],
-    "for i in show.progress(range(9), label='break'):\n    if i == 4:\n        break": [],
-    "it = iter(show.progress(range(9)))\nnext(it)\ndel it\nprint('left')": ["left\n"],
+    "n = sum(1 for _ in show.progress(range(5), label='plain'))\nprint('seen', n)": "seen 5\n",
+    "squares = [i * i for i in show.progress([1, 2, 3])]": "",
+    "for i in show.progress(range(9), label='break'):\n    if i == 4:\n        break": "",
+    "it = iter(show.progress(range(9)))\nnext(it)\ndel it\nprint('left')": "left\n",
     "for a in show.progress('ab', label='outer'):\n"
-    "    for b in show.progress('cd', label='inner'):\n        pass\n'value'": ["'value'"],
+    "    for b in show.progress('cd', label='inner'):\n        pass\n'value'": "'value'",
     "jobs = [joblib.delayed(abs)(-i) for i in range(20)]\n"
-    "side_by_side = joblib.Parallel(n_jobs=3, prefer='threads')": [],
-    "sum(side_by_side(show.progress(jobs, label='threads')))": ["190"],
-    "[1 / i for i in show.progress([1, 0], label='comprehension')]": ["ZeroDivisionError"],
-    "it = iter(show.progress([1, 0], label='held'))\nnext(it)\n1 / 0": ["ZeroDivisionError"],
-    "print('kept')\ndel it": ["kept\n"],  # a bar of a cell before this one ends
-    "for i in show.progress([1, 0], label='failing'):\n    1 / i": ["ZeroDivisionError"],
+    "side_by_side = joblib.Parallel(n_jobs=3, prefer='threads')": "",
+    "sum(side_by_side(show.progress(jobs, label='threads')))": "190",
+    "[1 / i for i in show.progress([1, 0], label='comprehension')]": "ZeroDivisionError",
+    "it = iter(show.progress([1, 0], label='held'))\nnext(it)\n1 / 0": "ZeroDivisionError",
+    "print('kept')\ndel it": "kept\n",  # a bar of a cell before this one ends
+    "for i in show.progress([1, 0], label='failing'):\n    1 / i": "ZeroDivisionError",
     "print('two', len([*show.progress('ab', label='first')]), end='; ')\n"
-    "print('bars', len([*show.progress('ab', label='second')]))": ["bars 2\n"],
+    "print('bars', len([*show.progress('ab', label='second')]))": "bars 2\n",
 }
 
 
@@ -65,7 +65,8 @@ def test_a_bar_is_drawn_where_a_person_watches_and_nothing_is_left(tmp_path, mon
             output.get("ename") or output.get("text") or output.data["text/plain"]
             for output in cell.outputs
         ]
-        assert left == expected, cell.source
+        # a kernel sends what it prints in pieces, and where they end is a matter of time
+        assert "".join(left) == expected, cell.source
     drawn = "".join(printed)
     for label in ("plain", "break", "outer", "threads", "comprehension", "failing", "second"):
         assert f"{label}:   0%|" in drawn, f"no bar was drawn for {label}"
