@@ -13,16 +13,26 @@ from ppkit.verdicts.rows import Row
 
 
 def bars(bench: dict) -> str:
-    """The measured bars of figures/bench.json as a Markdown table."""
-    lines = []
+    """The measured bars of figures/bench.json as a Markdown table, and the machines below it."""
+    lines, machines = [], []
     for bar in bench["bars"]:
+        if bar["machine"] not in machines:
+            machines.append(bar["machine"])
         least = bar["at_least"]
         wanted = f"at most {bar['at_most']:g}" if least is None else f"at least {least:g}"
         ratio, low, high = (f"{one:.2f}" for one in (bar["ratio"], *bar["spread"]))
-        lines.append((bar["what"], wanted, ratio, f"{low} to {high}", str(bar["threads"])))
-    return pages.markdown_table(
-        ("bar", "wanted", "measured", "lowest to highest", "threads"), lines
-    )
+        machine = str(machines.index(bar["machine"]) + 1)
+        spread, threads = f"{low} to {high}", str(bar["threads"])
+        lines.append((bar["what"], wanted, ratio, spread, threads, machine))
+    heads = ("bar", "wanted", "measured", "lowest to highest", "threads", "machine")
+    said = [f"{i}. {_machine(about)}" for i, about in enumerate(machines, 1)]
+    return "\n\n".join((pages.markdown_table(heads, lines), "Machines:", "\n".join(said)))
+
+
+def _machine(about: dict) -> str:
+    versions = ", ".join(f"{name} {about[name]}" for name in ("python", "torch", "numpy"))
+    instructions = f"instructions up to {about['instructions']}"
+    return f"{about['processor']}, {instructions}, {about['cores']} cores, {versions}"
 
 
 def which_one(kept: dict) -> str:

@@ -166,19 +166,28 @@ def test_which_one_is_a_row_a_way_to_run():
     )
 
 
-def test_bars_of_both_sides():
+def test_bars_of_both_sides_on_the_machines_they_were_timed_on():
     bar = {"what": "a over b", "ratio": 1.464, "spread": [1.05, 1.61], "threads": 1}
+    about = {"processor": "slow", "instructions": "SSE", "cores": 2}
+    about |= {"python": "3.11", "torch": "2.13", "numpy": "2.4"}
     table = documents.bars(
         {
             "bars": [
-                bar | {"at_least": None, "at_most": 2.5},
-                bar | {"at_least": 1.0, "at_most": None},
+                bar | {"at_least": None, "at_most": 2.5, "machine": about},
+                bar | {"at_least": 1.0, "at_most": None, "machine": about | {"processor": "new"}},
+                bar | {"at_least": None, "at_most": 3, "machine": about},
             ]
         }
     )
-    assert table.splitlines()[-2:] == [
-        "| a over b | at most 2.5 | 1.46 | 1.05 to 1.61 | 1 |",
-        "| a over b | at least 1 | 1.46 | 1.05 to 1.61 | 1 |",
+    assert table.splitlines()[2:] == [
+        "| a over b | at most 2.5 | 1.46 | 1.05 to 1.61 | 1 | 1 |",
+        "| a over b | at least 1 | 1.46 | 1.05 to 1.61 | 1 | 2 |",
+        "| a over b | at most 3 | 1.46 | 1.05 to 1.61 | 1 | 1 |",
+        "",
+        "Machines:",
+        "",
+        "1. slow, instructions up to SSE, 2 cores, python 3.11, torch 2.13, numpy 2.4",
+        "2. new, instructions up to SSE, 2 cores, python 3.11, torch 2.13, numpy 2.4",
     ]
 
 
