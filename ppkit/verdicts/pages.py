@@ -26,12 +26,13 @@ def scoreboard(rows: list[Row]) -> str:
     beside = [row for row in claims if row.also]
     twice = [row for row in beside if _on_other_data(row) != {rules.NOT_TRIED}]
     differ = [row for row in twice if _on_other_data(row) != {rules.plain(row.alone)}]
-    names = ", ".join(f"`{row.id}`" for row in differ)
+    unclear = [row for row in differ if row.depends_on != [ledger.OTHER_DATA]]
+    names = ", ".join(f"`{row.id}`" for row in unclear)
     return (
         f"{table}\n\n"
         f"Claims decided a second time, on other data: {len(twice)}; alike: "
         f"{len(twice) - len(differ)}; **depend on the data: {turned}**; not alike, where an "
-        f"interval or a choice leaves room: {len(differ) - turned}{names and f' ({names})'}. "
+        f"interval or a choice leaves room: {len(unclear)}{names and f' ({names})'}. "
         f"{len(beside) - len(twice)} more need more real rows than are at hand. "
         f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
         f"every setting: {sum(one.tried == one.same for one in tried)}; "
