@@ -75,7 +75,7 @@ def test_the_scoreboard_says_how_many_rows_depend_on_the_data():
     )
     said = pages.scoreboard(rows).splitlines()[-1]
     assert "on other data: 3; alike: 1; **depend on the data: 1**; not alike" in said
-    assert f": 1 (`{rows[0].id}`, `{rows[1].id}`). 1 more need" in said
+    assert f": 1 (`{rows[1].id}`). 1 more need" in said
     assert "leaves open: 2; the same in every setting: 1; " in said
     assert said.endswith("**depend on a choice, and have no credit: 1**.")
 
