@@ -357,11 +357,13 @@ def settled(rows: list[Row]) -> list[Row]:
     (`statements.Claim.witness`), if these exclude each other.  What says only that something can be
     (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
-    Where the main setting has another verdict at the size of the settings, the row was decided at
-    a larger size, and settings of the smaller one turn nothing. If two settings of the larger size,
-    the extremes, were tried, too, they can turn it, in a run of a smaller size as well: there they
-    turn it if they differ, so that every page says the same.  What was refuted by one
-    counter-example stays: at another setting it is still one.
+    A witness has the size at which the row was decided. A row that the paper's size decided is
+    turned by settings of that size only, the extremes; what a smaller size found stays beside it as
+    a remark (`at_a_smaller_size`), since fewer records mean more noise, which can turn a verdict by
+    itself.  Where the number is the same at every size (decided_by = "quick"), each setting counts.
+    In a run of the settings' own size they turn it, too, but where the extremes were tried these
+    decide there as well, so that every page says the same.
+    What was refuted by one counter-example stays: at another setting it is still one.
     """
     tried, every = of_rows({row.id for row in rows}), choices()
     by_id, claims = {row.id: row for row in rows}, statements.every_claim()
@@ -370,7 +372,9 @@ def settled(rows: list[Row]) -> list[Row]:
         if row.kind != "question":
             claim = claims.get(row.id)
             exists = claim is not None and claim.existence and row.alone == rules.REPRODUCED
-            row = _weighed(row, tried.get(row.id, {}), every, may_turn=not exists)
+            one_size = claim is not None and claim.decided_by == "quick"
+            on = tried.get(row.id, {})
+            row = _weighed(row, on, every, may_turn=not exists, one_size=one_size)
         if row.id in claims:
             row = _beside_other_rows(row, claims, by_id)
         done.append(row)
@@ -378,14 +382,19 @@ def settled(rows: list[Row]) -> list[Row]:
 
 
 def _weighed(
-    row: Row, on: dict[str, Robustness | None], every: list[Choice], *, may_turn: bool
+    row: Row,
+    on: dict[str, Robustness | None],
+    every: list[Choice],
+    *,
+    may_turn: bool,
+    one_size: bool,
 ) -> Row:
     data = wording.kind(row.data)
     others = {name: [one.same, one.tried] for name, one in on.items() if one and name != data}
     row = replace(row, robustness=None, not_varied="", other_data=others)
     if one := on.get(data):
         row = replace(row, robustness=one)
-        return _turned(row, one) if may_turn else row
+        return _turned(row, one, one_size=one_size) if may_turn else row
     if not any(choice.moves(row.id) and not choice.draw for choice in every):
         why = "not varied: no choice reaches it"  # also where seeds were tried
     elif data in on:
@@ -395,9 +404,12 @@ def _weighed(
     return replace(row, not_varied=why)
 
 
-def _turned(row: Row, one: Robustness) -> Row:
+def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
     """The row with the verdict that its settings leave it.  What is refuted stays: one
-    counter-example is enough, wherever it is found."""
+    counter-example is enough, wherever it is found.
+
+    one_size: whether the row's number is the same at every size.
+    """
     if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
         return row
     extremes = one.larger if len(one.larger) > 1 else []
@@ -405,7 +417,9 @@ def _turned(row: Row, one: Robustness) -> Row:
         differing = [turn for turn in one.larger if turn.verdict != row.alone]
         if differing:
             main = _sighting(row, "the main setting", row.value, row.alone)
-            return _depends(row, [*differing, *one.turns], main, differing[0])
+            return _depends(row, differing, main, differing[0])
+        if not one_size:
+            return row
     elif extremes:
         differing = [turn for turn in extremes if turn.verdict != extremes[0].verdict]
         if not differing:
@@ -564,6 +578,7 @@ def summary(rows: list[Row]) -> str:
     said = f"{alike} of {len(tried)} the same in every setting tried"
     for soft in softest(claims)[:1]:
         least, at = wording.alike(soft.row, soft.robustness), wording.extremes(soft.robustness)
-        turned_by = ", ".join(filter(None, (soft.turning, at)))
+        turning = soft.turning + wording.at_a_smaller_size(soft.row)
+        turned_by = ", ".join(filter(None, (turning, at)))
         said += f", least robust `{soft.row.short_id}`: {least}, turned by {turned_by}"
     return said

@@ -154,7 +154,7 @@ def robust(row: Row) -> str:
         f"ours between {_number(one.least)} and {_number(one.largest)}",
     ]
     if turns := turning(one.turns):
-        parts.append(f"turns at {turns}")
+        parts.append(f"turns at {turns}{at_a_smaller_size(row)}")
     if several := one.combinations[1] - one.combinations[0]:
         parts.append(f"turns in {several} of {one.combinations[1]} combinations")
     if one.owned_by:
@@ -162,6 +162,16 @@ def robust(row: Row) -> str:
     if larger := extremes(one):
         parts.append(larger)
     return "; ".join(parts) + elsewhere(row.other_data)
+
+
+def at_a_smaller_size(row: Row) -> str:
+    """What stands behind the settings that turn a row at their own size and leave its verdict as
+    it is; "" for any other row."""
+    if row.depends_on or row.profile != "paper":
+        return ""
+    if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
+        return ""
+    return ", tried at the small size only"
 
 
 def owned(one: Robustness) -> str:

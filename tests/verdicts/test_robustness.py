@@ -244,6 +244,54 @@ def settled(row: Row) -> Row:
     return one
 
 
+@pytest.fixture
+def decided_by(monkeypatch):
+    """Says which profile decides the claim of the row made2026.a."""
+
+    def decided_by(profile):
+        claim = replace(SLOPE, id=ROW.id, rule={"at_least": 0.5}, decided_by=profile)
+        monkeypatch.setattr(statements, "every_claim", lambda: {ROW.id: claim})
+
+    return decided_by
+
+
+@pytest.mark.parametrize("verdict", ["reproduced", NO])
+@pytest.mark.parametrize("profile", ["paper", None])
+def test_a_setting_of_a_smaller_size_turns_nothing_and_stays_visible(
+    tried, decided_by, profile, verdict
+):
+    other = NO if verdict == "reproduced" else "reproduced"
+    row = replace(ROW, alone=verdict, verdict=verdict)
+    firm = replace(FIRM, main=verdict, turns=[replace(TURN, verdict=other)])
+    decided_by(profile)
+    tried({"stand-in": firm})
+    found = settled(row)
+    assert (found.verdict, found.depends_on, found.witness) == (verdict, [], [])
+    assert found.robustness == firm
+    told = wording.robust(found)
+    assert "same in 3 of 4" in told
+    assert f"turns at clip 2.0 ({other}), tried at the small size only" in told
+    assert "tried at the small size only" in robustness.summary([found])
+    confirmed = Turn(choice="clip", at="clip 2.0", verdict=other, value=0.125)
+    tried({"stand-in": replace(firm, larger=[confirmed])})
+    found = settled(row)
+    assert found.verdict == "depends on clip" and "small size" not in wording.robust(found)
+    assert [seen.value for seen in found.witness] == [row.value, 0.125]
+    elsewhere = replace(firm.turns[0], choice="box")  # and its choice is not named
+    tried({"stand-in": replace(firm, turns=[elsewhere], larger=[confirmed])})
+    assert settled(row).depends_on == ["clip"]
+    tried({"stand-in": firm})
+    decided_by("quick")  # its number is the same at every size
+    assert settled(row).verdict == "depends on clip"
+
+
+def test_a_run_of_the_settings_own_size_is_turned_by_them(tried, decided_by):
+    decided_by("paper")
+    tried({"stand-in": FIRM})
+    found = settled(replace(ROW, profile="quick"))
+    assert found.verdict == "depends on clip" and "small size" not in wording.robust(found)
+
+
 @pytest.mark.parametrize(
     "kind, rule, verdict, turned",
     [
@@ -258,7 +306,8 @@ def settled(row: Row) -> Row:
         ("question", None, "answered", "answered"),
     ],
 )
-def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turned):
+def test_what_turns_has_no_credit_whichever_way(tried, decided_by, kind, rule, verdict, turned):
+    decided_by("quick")
     alone = verdict if verdict in (*rules.DECIDED, "passed", "answered") else "reproduced"
     other = "reproduced" if alone == NO else NO
     firm = replace(FIRM, main=alone, turns=[replace(TURN, verdict=other)])
@@ -302,7 +351,8 @@ def test_what_turns_has_no_credit_whichever_way(tried, kind, rule, verdict, turn
     ],
 )
 def test_what_only_can_be_no_other_setting_turns(tried, monkeypatch, existence, alone, verdict):
-    claim = replace(SLOPE, id=ROW.id, rule={"at_least": 0.5}, existence=existence)
+    rule = {"at_least": 0.5}
+    claim = replace(SLOPE, id=ROW.id, rule=rule, existence=existence, decided_by="quick")
     monkeypatch.setattr(robustness.statements, "every_claim", lambda: {ROW.id: claim})
     other = NO if alone == "reproduced" else "reproduced"
     firm = replace(FIRM, main=alone, turns=[replace(TURN, verdict=other)])
@@ -311,7 +361,8 @@ def test_what_only_can_be_no_other_setting_turns(tried, monkeypatch, existence, 
     assert (found.verdict, found.robustness) == (verdict, firm)
 
 
-def test_of_several_turns_the_witness_is_the_one_that_lies_farthest(tried):
+def test_of_several_turns_the_witness_is_the_one_that_lies_farthest(tried, decided_by):
+    decided_by("quick")
     turns = [TURN, replace(TURN, choice="first_step", at="5.0", value=1.5)]
     tried({"stand-in": replace(FIRM, turns=turns)})
     found = settled(ROW)
@@ -328,7 +379,8 @@ def test_of_several_turns_the_witness_is_the_one_that_lies_farthest(tried):
     assert found.witness[1].setting == "clip loans 2.0, box 5.0"
 
 
-def test_only_the_data_that_decide_a_row_can_take_its_credit(tried):
+def test_only_the_data_that_decide_a_row_can_take_its_credit(tried, decided_by):
+    decided_by("quick")
     tried({"stand-in": ALIKE, "real subset, unverified": FIRM})
     row = settled(ROW)
     assert row.verdict == "reproduced" and not row.robustness.turns
@@ -506,7 +558,7 @@ def test_a_finding_is_as_robust_as_its_claims_not_its_questions():
     of = [soft("wu2020.a", 9), soft("wu2020.b", 3), soft("wu2020.c", 9, kind="question")]
     assert robustness.summary(of) == (
         "1 of 2 the same in every setting tried, least robust `b`: same in 3 of 9, "
-        f"turned by box 5.0 ({NO})"
+        f"turned by box 5.0 ({NO}), tried at the small size only"
     )
     untried = {"robustness": None, "not_varied": "not varied: no choice reaches it"}
     untried = [replace(row, **untried, other_data={"real": [k, 3]}) for k, row in enumerate(of)]
@@ -588,7 +640,7 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "ppkit").mkdir()
     monkeypatch.setattr("ppkit.project.root", lambda: tmp_path)
     batch(tmp_path / "runs/b", "quick", robustness.points("wu2020"))
-    found = {"alone": "reproduced", "data": "stand-in", "profile": "paper"}
+    found = {"alone": "reproduced", "data": "stand-in", "profile": "quick"}  # the settings' size
     found |= {"verdict": "reproduced", "standing": "rerunnable", "value": 0.5}
     kept = [
         replace(row, **found) if row.id in ("wu2020.fig2.order", "wu2020.theorem1.scale") else row
@@ -665,7 +717,7 @@ def test_choices_are_not_weighed_where_a_run_changed_parameters(project):
     reference.keep(["b"])
     page = index.write(a_run(project, changed=["BOX"], parameters={"BOX": 9.0})).read_text("utf-8")
     assert "◇&nbsp;depends on box" not in page and "◐ reproduced on other data <b>1</b>" in page
-    assert "(paper profile, stand-in): depends on box; here (paper profile, stand-in): repr" in page
+    assert "(quick profile, stand-in): depends on box; here (quick profile, stand-in): repr" in page
     assert "Why: changed parameters (BOX = " in page
     assert "parameters were changed: choices are not weighed" in page
 
