@@ -49,12 +49,7 @@ def which_one(kept: dict) -> str:
         ["", "", *cells[2:]] if cells[0] == held else cells for cells, held in zip(rows, above)
     ]
     about = f"epsilon {kept['epsilon']:g} for a training, SGLD has none; {kept['profile']} profile"
-    table = f"{pages.markdown_table(heads, lines)}\n\n({about}; {kept['source']}.)"
-    if not kept.get("few"):
-        return table
-    few = pages.markdown_table(tuple(kept["few"][0]), [[*row.values()] for row in kept["few"]])
-    said = "Test AUC where a bank has few rows: the mean over splits, ± twice its standard error."
-    return f"{table}\n\n{said}\n\n{few}"
+    return f"{pages.markdown_table(heads, lines)}\n\n({about}; {kept['source']}.)"
 
 
 def renewed(root: Path) -> dict[Path, str]:

@@ -357,10 +357,12 @@ def settled(rows: list[Row]) -> list[Row]:
     (`statements.Claim.witness`), if these exclude each other.  What says only that something can be
     (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
-    A witness has the size at which the row was decided. A row that the paper's size decided is
-    turned by settings of that size only, the extremes; what a smaller size found stays beside it as
-    a remark (`at_a_smaller_size`), since fewer records mean more noise, which can turn a verdict by
-    itself.  Where the number is the same at every size (decided_by = "quick"), each setting counts.
+    A witness against the paper has the size at which the row was decided. A row that was reproduced
+    at the paper's size is turned by settings of that size only, the extremes; what a smaller size
+    found stays beside it as a remark (`at_a_smaller_size`), since fewer records mean more noise,
+    which can turn a verdict by itself.  One that was not reproduced is turned by a setting of any
+    size at which it is: that is the kinder reading.
+    Where the number is the same at every size (decided_by = "quick"), each setting counts.
     In a run of the settings' own size they turn it, too, but where the extremes were tried these
     decide there as well, so that every page says the same.
     What was refuted by one counter-example stays: at another setting it is still one.
@@ -418,7 +420,7 @@ def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
         if differing:
             main = _sighting(row, "the main setting", row.value, row.alone)
             return _depends(row, differing, main, differing[0])
-        if not one_size:
+        if row.alone == rules.REPRODUCED and not one_size:
             return row
     elif extremes:
         differing = [turn for turn in extremes if turn.verdict != extremes[0].verdict]

@@ -169,7 +169,7 @@ def at_a_smaller_size(row: Row) -> str:
     it is; "" for any other row."""
     if row.depends_on or row.profile != "paper":
         return ""
-    if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
+    if row.kind != "claim" or row.verdict != rules.REPRODUCED:
         return ""
     return ", tried at the small size only"
 

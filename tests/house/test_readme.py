@@ -164,10 +164,6 @@ def test_which_one_is_a_row_a_way_to_run():
     assert (
         lines[-1] == "(epsilon 2 for a training, SGLD has none; paper profile; stand-in: 9 rows.)"
     )
-    kept["few"] = [{"rows of a bank": "500", "alone": ".5"}, {"rows of a bank": "9", "alone": "-"}]
-    table = documents.which_one(kept).splitlines()
-    assert table[: len(lines)] == lines
-    assert table[-4:] == ["| rows of a bank | alone |", "|---|---|", "| 500 | .5 |", "| 9 | - |"]
 
 
 def test_bars_of_both_sides_on_the_machines_they_were_timed_on():

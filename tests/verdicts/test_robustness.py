@@ -255,13 +255,17 @@ def decided_by(monkeypatch):
     return decided_by
 
 
-@pytest.mark.parametrize("verdict", ["reproduced", NO])
+def test_a_setting_of_a_smaller_size_turns_a_row_in_the_paper_s_favour(tried, decided_by):
+    decided_by("paper")
+    row = replace(ROW, alone=NO, verdict=NO)
+    tried({"stand-in": replace(FIRM, main=NO, turns=[replace(TURN, verdict="reproduced")])})
+    found = settled(row)
+    assert found.verdict == "depends on clip" and "small size" not in wording.robust(found)
+
+
 @pytest.mark.parametrize("profile", ["paper", None])
-def test_a_setting_of_a_smaller_size_turns_nothing_and_stays_visible(
-    tried, decided_by, profile, verdict
-):
-    other = NO if verdict == "reproduced" else "reproduced"
-    row = replace(ROW, alone=verdict, verdict=verdict)
+def test_a_setting_of_a_smaller_size_takes_no_credit_and_stays_visible(tried, decided_by, profile):
+    verdict, other, row = "reproduced", NO, ROW
     firm = replace(FIRM, main=verdict, turns=[replace(TURN, verdict=other)])
     decided_by(profile)
     tried({"stand-in": firm})
