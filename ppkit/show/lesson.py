@@ -80,10 +80,15 @@ def judge(guess: Guess, *, right: int, why: Sequence[str]) -> None:
     ValueError if there is no such option, or not one reason for each.
     """
     letters = [*guess.options]
+    n_reasons = 1 if isinstance(why, str) else len(why)
     if right not in range(len(letters)):
         raise ValueError(f"{guess.id} has options 0 to {len(letters) - 1}, got {right!r}")
+    if n_reasons != len(letters):
+        raise ValueError(
+            f"{guess.id} needs a reason for each of its {len(letters)} options, got {n_reasons}"
+        )
     letter = letters[int(right)]
-    guess.outcome = letter, dict(zip(letters, why, strict=True))
+    guess.outcome = letter, dict(zip(letters, why))
     guess.speak()
     _show(guess.said)
     print(f"{letter}  {guess.options[letter]}: {guess.outcome[1][letter]}")

@@ -109,8 +109,11 @@ def test_an_option_that_is_not_there_cannot_be_right(displayed):
 
 def test_each_option_needs_a_reason(displayed):
     guess = show.predict("q", OPTIONS)
-    with pytest.raises(ValueError, match="shorter"):
-        show.judge(guess, right=0, why=REASONS[:2])
+    for why, n in ((REASONS[:2], 2), ([*REASONS, "one more"], 4), ("abc", 1)):
+        sentence = f"q needs a reason for each of its 3 options, got {n}"
+        with pytest.raises(ValueError, match=sentence):
+            show.judge(guess, right=0, why=why)
+    assert guess.outcome is None
 
 
 @pytest.mark.parametrize(
