@@ -6,6 +6,7 @@ import json
 import re
 import symtable
 
+import lesson_cells
 import nbformat
 import pytest
 
@@ -176,6 +177,23 @@ def test_judge_cells_are_folded_and_give_a_reason_for_each_option(name):
     for _, call in calls(FORM[name], "judge"):
         why = next(one.value for one in call.keywords if one.arg == "why")
         assert isinstance(why, ast.List), f"{name}: why={ast.unparse(why)}"
+
+
+PARTS = [name for name in LESSONS if name.startswith("0")]  # "01a_dpstgd_upload"
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_judge_cell_computes_nothing_that_a_later_cell_needs(name):
+    """What a lesson goes on with is computed where a reader sees it."""
+    sources = [cell.source for cell in cells(FORM[name], "code")]
+    for k, source in enumerate(sources):
+        if lesson_cells.JUDGES not in source:
+            continue
+        given, _ = lesson_cells.names_of(source)
+        for later in sources[k + 1 :]:
+            gives, takes = lesson_cells.names_of(later)
+            assert not given & takes, f"{name}: {given & takes} in\n{later}"
+            given -= gives
 
 
 # To read and to predict; the exercises come on top.
