@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -338,7 +339,8 @@ def untried(claim: Claim) -> Row:
 
 def best(old: list[Row], new: list[Row]) -> list[Row]:
     """What the reference keeps of two lists of merged rows: for each standing of the data decided
-    over not tried, paper profile over quick, new over old; of these, the verdict of `decided`.
+    over not tried, paper profile over quick (of a formula: the profile that decides the claim), new
+    over old; of these, the verdict of `decided`.
 
     What is no result (picture, cause, measure, kind, rule) is taken from the claims' files as they
     are now; a row that they no longer have is left out, and a question that was tried is answered.
@@ -349,7 +351,8 @@ def best(old: list[Row], new: list[Row]) -> list[Row]:
     for id, claim in every_claim().items():
         rows = [rows[id] for rows in (before, after) if id in rows]
         both = [result for row in rows for result in row.results]
-        found = {one.standing: _of_its_kind(claim, one) for one in sorted(both, key=_order)}
+        ordered = sorted(both, key=partial(_order, claim))
+        found = {one.standing: _of_its_kind(claim, one) for one in ordered}
         if rows:
             kept.append(decided(claim, list(found.values())) if found else untried(claim))
     return kept
@@ -386,7 +389,7 @@ def decided(claim: Claim, results: list[Result]) -> Row:
 
     An undecided or untried result turns nothing; nor are questions and checks turned.
     """
-    first, *also = sorted(results, key=_order, reverse=True)
+    first, *also = sorted(results, key=partial(_order, claim), reverse=True)
     one = _real_that_decides(claim, first, also)
     if one is not None:
         also = [first, *(other for other in also if other is not one)]
@@ -463,13 +466,18 @@ def _waits(claim: Claim) -> str:
     return ""
 
 
-def _order(one: Result) -> tuple[bool, ...]:
-    """Tried, on what can be had or is complete, in the paper profile (a formula: in any), on the
-    paper's own file."""
+def _order(claim: Claim, one: Result) -> tuple[bool, ...]:
+    """Tried, on what can be had or is complete, in the paper profile, on the paper's own file.
+
+    A formula is of the profile that decides its claim, if one does: its steps may be a profile's.
+    """
+    profile = "paper"
+    if one.data == FORMULA.source:
+        profile = claim.decided_by or one.profile
     return (
         rules.plain(one.alone) != rules.NOT_TRIED,
         one.standing != "partial",
-        one.profile == "paper" or one.data == FORMULA.source,
+        one.profile == profile,
         one.standing == "complete",
     )
 

@@ -284,8 +284,14 @@ def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
         assert ledger.best([old], [new]) == [paper]
     assert ledger.best([quick], [row("refuted", "quick", 3.0)])[0].value == 3
     quick, paper = (row("reproduced", profile, 1.0, "formula") for profile in ("quick", "paper"))
-    assert ledger.best([paper], [quick]) == [quick]  # a formula is the same in every profile
-    assert ledger.best([quick], [paper]) == [paper]
+    # of a formula the profile that decides its claim, since its steps may be the profile's
+    assert ledger.best([paper], [quick]) == ledger.best([quick], [paper]) == [quick]
+    newer = replace(quick, value=3.0)
+    assert ledger.best([quick], [newer]) == [newer]
+    claims_of(kind="claim", **AT_LEAST | {"decided_by": "paper"})
+    assert ledger.best([paper], [quick])[0].profile == "paper"
+    assert ledger.best([quick], [paper])[0].profile == "paper"
+    claims_of(kind="claim", **AT_LEAST)
     assert ledger.best([], [untried]) == ledger.best([untried], [untried]) == [untried]
     # a run of sources that do not know the claim takes nothing away
     assert ledger.best([paper], []) == [paper] and ledger.best([], []) == []

@@ -19,8 +19,9 @@ from ppkit.verdicts.rows import Sighting
 def test_robustness_says_size_count_turns_and_which_choice_owns_what(main, said):
     row = replace(MADE, robustness=replace(TRIED, main=main), other_data={"real": [3, 4]})
     assert wording.robust(row) == (
-        f"{said}; ours between 0.125 and 0.5; turns at first step 2.0 (reproduced); turns in 1 of "
-        "5 combinations; variation: first step 50%, clip 12%; on other data (real): same in 3 of 4"
+        f"{said}; ours between 0.125 and 0.5; turns at first step 2.0 (reproduced), tried at the "
+        "small size only; turns in 1 of 5 combinations; variation: first step 50%, clip 12%; on "
+        "other data (real): same in 3 of 4"
     )
     hard = replace(TRIED, main=main, singles=[4, 4], combinations=[5, 5], turns=[], owned_by={})
     robust = wording.robust(replace(MADE, robustness=hard))
