@@ -471,7 +471,7 @@ def _order(claim: Claim, one: Result) -> tuple[bool, ...]:
 
     A formula is of the profile that decides its claim, if one does: its steps may be a profile's.
     """
-    profile = "paper"
+    profile: str | None = "paper"
     if one.data == FORMULA.source:
         profile = claim.decided_by or one.profile
     return (
