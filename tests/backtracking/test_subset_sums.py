@@ -61,7 +61,7 @@ def falls(found, X, y, limit=1e-6):
         ((30, 64, 2), 24, "piecewise"),
         ((30, 64, 32, 2), 14, "relu"),
         ((30, 64, 64, 64, 1), 12, "relu"),
-        pytest.param((30, 64, 2), 44, "relu", marks=pytest.mark.slow),
+        pytest.param((30, 64, 2), 50, "relu", marks=pytest.mark.slow),
         pytest.param((30, 128, 2), 48, "relu", marks=pytest.mark.slow),
         pytest.param((30, 64, 64, 2), 28, "relu", marks=pytest.mark.slow),
     ],
@@ -70,6 +70,18 @@ def test_a_whole_batch_falls(sizes, n, activation):
     model, X, y = batch(n, sizes, activation=activation)
     found = batches.from_batch(*shared_gradient(model, X, y), model=model, n_records=n)
     assert falls(found, X, y)
+
+
+@pytest.mark.slow
+def test_of_40_records_behind_two_layers_a_batch_falls_whole_or_is_not_claimed():
+    """How many of eight fall hangs on a processor's rounding: four, or three."""
+    whole = 0
+    for seed in range(8):
+        model, X, y = batch(40, (30, 64, 64, 2), seed)
+        found = batches.from_batch(*shared_gradient(model, X, y), model=model, n_records=40)
+        whole += falls(found, X, y)
+        assert falls(found, X, y) or len(found.rows) == 0
+    assert whole >= 2
 
 
 @pytest.mark.parametrize("sizes", [(30, 64, 2), (30, 64, 64, 2)])

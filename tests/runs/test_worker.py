@@ -106,12 +106,15 @@ def test_nothing_outlives_the_runner(waiting, seconds, number):
 
 @linux_only
 @pytest.mark.parametrize(
-    "waiting, code",
-    [("--warm", ""), ("--no-warm", " with code -9")],  # a forked worker is no child of the runner
+    "waiting, code, least",
+    [
+        ("--warm", "", 20),  # a forked worker is no child of the runner, and shares most pages
+        ("--no-warm", " with code -9", 50),
+    ],
     indirect=["waiting"],
 )
 def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(
-    project, waiting, seconds, code
+    project, waiting, seconds, code, least
 ):
     parent, family = waiting
     [worker] = psutil.Process(parent.pid).children()
@@ -125,7 +128,7 @@ def test_nothing_outlives_a_killed_worker_and_the_next_notebook_runs(
     ) in said
     about = json.loads((project.latest / "run.json").read_text("utf-8"))["notebooks"]
     assert about["02_quick"]["status"] == "done"
-    assert about["01_waits"]["peak_memory_mb"] > 0  # what was measured until then is kept
+    assert about["01_waits"]["peak_memory_mb"] > least  # what was measured until then is kept
     # without a kernel above it and without a mark nobody knows whose it is
     unknown = sleepers(f"{seconds}.5")
     assert ended(process for process in family if process not in unknown)
