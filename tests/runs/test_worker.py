@@ -176,6 +176,13 @@ def test_a_worker_that_ends_within_a_line_has_failed_and_nobody_waits_for_it(tmp
     assert len(last["done"]["traceback"]) == 1
 
 
+def test_a_worker_that_somebody_else_has_waited_for_is_known_to_have_ended():
+    """Else Python takes it to run still, and warns when it is forgotten."""
+    process = psutil.Popen([sys.executable, "-c", ""])
+    os.waitpid(process.pid, 0)
+    assert worker._code(process) == "" and process.returncode is not None
+
+
 def test_a_worker_that_cannot_write_says_so(tmp_path):
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "01_a.ipynb"))
     assert worker._why(full) == {
