@@ -361,7 +361,8 @@ def settled(rows: list[Row]) -> list[Row]:
     at the paper's size is turned by settings of that size only, the extremes; what a smaller size
     found stays beside it as a remark (`at_a_smaller_size`), since fewer records mean more noise,
     which can turn a verdict by itself.  One that was not reproduced is turned by a setting of any
-    size at which it is: that is the kinder reading.
+    size at which it is: that is the kinder reading; but not where the main setting has another
+    verdict at the settings' size, since then it is the size that matters.
     Where the number is the same at every size (decided_by = "quick"), each setting counts.
     In a run of the settings' own size they turn it, too, but where the extremes were tried these
     decide there as well, so that every page says the same.
