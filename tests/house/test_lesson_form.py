@@ -194,27 +194,3 @@ def test_a_judge_cell_computes_nothing_that_a_later_cell_needs(name):
             gives, takes = lesson_cells.names_of(later)
             assert not given & takes, f"{name}: {given & takes} in\n{later}"
             given -= gives
-
-
-# To read and to predict; the exercises come on top.
-NARRATIVES = [name for name in LESSONS if name[1] == "_"]  # "1_dpstgd"
-READING = dict.fromkeys(NARRATIVES, 45)
-READING |= {
-    "01a_dpstgd_upload": 40,
-    "01b_dpstgd_training": 40,
-    "02a_backtracking_attack": 30,
-    "02b_backtracking_defence": 30,
-    "1_dpstgd": 60,
-    "2_backtracking": 65,
-}
-READING |= {"00_start_here": 10, "5_one_transaction": 20, "04a_collaboration_forecast": 30}
-READING |= {"3_spnn": 60, "03a_spnn_sharing": 35, "03b_spnn_attacks": 35, "03c_spnn_system": 45}
-READING["4_collaboration"] = 60
-
-
-@lessons
-def test_the_minutes_of_a_lesson_are_those_of_its_reading_and_of_its_exercises(name):
-    first, *others = [cell.source for cell in cells(FORM[name], "markdown")]
-    plan = re.search(r"Plan (\d+) minutes to read and predict, and (\d+) for the exercises", first)
-    minutes = re.findall(r"\*\*E\d\*\* \(\w+, (\d+) minutes\)", "\n".join(others))
-    assert [*map(int, plan.groups())] == [READING.get(name, 60), sum(map(int, minutes))]
