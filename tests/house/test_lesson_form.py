@@ -194,3 +194,37 @@ def test_a_judge_cell_computes_nothing_that_a_later_cell_needs(name):
             gives, takes = lesson_cells.names_of(later)
             assert not given & takes, f"{name}: {given & takes} in\n{later}"
             given -= gives
+
+
+BOX = "> **In one sentence.** "
+
+
+def numbered_sections(path) -> dict[str, list[str]]:
+    """The paragraphs of each section with a number, by its heading."""
+    text = "\n\n".join(cell.source for cell in cells(path, "markdown"))
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        heading, *paragraphs = re.split(r"\n+(?=\S)", section.strip())
+        if re.match(r"\d+\. ", heading):
+            found[heading] = paragraphs
+    return found
+
+
+@pytest.mark.parametrize("name", ["00_start_here", *PARTS])
+def test_each_section_of_a_part_ends_in_one_boxed_sentence(name):
+    sections = numbered_sections(FORM[name])
+    assert sections
+    for heading, paragraphs in sections.items():
+        boxes = [paragraph for paragraph in paragraphs if paragraph.startswith(BOX)]
+        assert boxes == paragraphs[-1:], f"{name}: {heading} does not end in one box"
+        sentence = boxes[0].removeprefix(BOX)
+        n_words = sum(bool(re.search(r"\w", word)) for word in sentence.split())
+        assert n_words <= 25, f"{name}: the box of {heading} has {n_words} words"
+        assert sentence.endswith(".") and ". " not in sentence, f"{name}: {sentence}"
+
+
+@pytest.mark.parametrize("name", ["00_start_here", *PARTS])
+def test_a_link_of_a_part_looks_like_a_link(name):
+    """A link whose words are code has the colour of code on most pages."""
+    text = "\n".join(cell.source for cell in cells(FORM[name], "markdown"))
+    assert re.findall(r"\[`[^\]]*`\]\(", text) == []
