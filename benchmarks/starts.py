@@ -18,7 +18,7 @@ from ppkit import project
 
 POINTS, REPEATS = 20, 3
 FIRST = "00_start_here"  # runs before those that are timed
-SHORT = ["01a_dpstgd_upload", "02a_backtracking_attack", "04a_collaboration_forecast"]
+SHORT = ["01a_dpstgd_upload"]
 # What 01a imports; its cells do nothing more, so that all that is measured is the start.
 IMPORTS = """\
 import matplotlib.pyplot as plt
@@ -72,7 +72,7 @@ def run() -> list[Bar]:
         return [
             _point(Path(folder)),
             _forked_over_fresh(Path(folder), "start_solutions", "the solutions", _solutions(), 0.2),
-            _forked_over_fresh(Path(folder), "start_lesson", "three short lessons", SHORT, 0.5),
+            _forked_over_fresh(Path(folder), "start_lesson", "the short lesson 01a", SHORT, 0.5),
             _first_step(),
             _command(Path(folder), "start_claims", ["claims"]),
             _command(Path(folder), "start_data_status", ["data", "status"]),
