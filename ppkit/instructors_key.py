@@ -116,7 +116,7 @@ def _judged(call: ast.Call, shown: str, options: dict[str, str]) -> tuple[str, d
     reasons = {
         letter: reason.value
         for letter, reason in zip(options, why.elts if isinstance(why, ast.List) else [])
-        if isinstance(reason, ast.Constant)
+        if isinstance(reason, ast.Constant) and isinstance(reason.value, str)
     }
     for line in shown.splitlines():
         for letter, option in options.items():
@@ -152,7 +152,7 @@ def _options(prediction: Prediction) -> str:
 
 
 def _answer(about: dict) -> str:
-    """Of one exercise: the answer, each mistake with the hint to it, the help at the second miss."""
+    """An exercise's answer, each mistake with its hint, and the help at the second miss."""
     right = f"- **Answer: {_shown(about['answer'])}**"
     right += f" {about['unit']}" if "unit" in about else ""
     right += ", in any order" if about.get("any_order") else ""

@@ -20,7 +20,8 @@ LESSON = (
     "side = 1",
     "# The verdict on your prediction.",
     'show.judge(guess, right=side, why=["the king is heavy", f"the king fell {side} times"])',
-    "# Exercises\n**E1** (easy, 2 minutes) How many\nsides?\n\n**E2** (hard, 3 minutes) And now?\n## End\n",
+    "# Exercises\n**E1** (easy, 2 minutes) How many\nsides?\n\n"
+    "**E2** (hard, 3 minutes) And now?\n## End\n",
 )
 KEY = """\
 [E1]
