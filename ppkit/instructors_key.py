@@ -70,8 +70,8 @@ def key(notebook: Path) -> str:
     for number, prediction in enumerate(predictions(notebook), start=1):
         paragraphs += [f"## Prediction {number}", prediction.question, _options(prediction)]
     for name, about in exercises(_short(notebook.stem)).items():
-        level, task = _task(name, text)
-        paragraphs += [f"## {name} ({level})", task, _answer(about)]
+        level, asked = task(name, text)
+        paragraphs += [f"## {name} ({level})", asked, _answer(about)]
     return "\n\n".join(paragraphs)
 
 
@@ -129,8 +129,12 @@ def _texts(notebook: Path) -> list[str]:
     return [cell["source"] for cell in catalogue.cells(notebook) if cell["cell_type"] == "markdown"]
 
 
-def _task(name: str, texts: list[str]) -> tuple[str, str]:
-    """How hard an exercise is and how long it takes, and what it asks."""
+def task(name: str, texts: list[str]) -> tuple[str, str]:
+    """How hard an exercise of a lesson is and how long it takes, "easy, 10 minutes", and what it
+    asks.
+
+    name: "E1".  texts: of the lesson's text cells.  Refused if no text asks it.
+    """
     for text in texts:
         if found := re.search(
             rf"\*\*{name}\*\* \((.+?)\) (.+?)(?=\n+(?:\*\*E\d|## )|\Z)", text, re.S
