@@ -334,7 +334,9 @@ def test_nothing_of_a_notebook_is_lost_on_a_round_trip_through_jupytext(path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata == KERNEL
     keys = {key for cell in notebook.cells for key in cell.metadata}
-    assert keys <= {"jupyter", "tags"}
+    assert keys <= {"jupyter", "slideshow", "tags"}
+    slides = [cell.metadata.slideshow for cell in notebook.cells if "slideshow" in cell.metadata]
+    assert all([*one] == ["slide_type"] for one in slides)
     hidden = [cell.metadata.jupyter for cell in notebook.cells if "jupyter" in cell.metadata]
     assert all(one == {"source_hidden": True} for one in hidden)
 
