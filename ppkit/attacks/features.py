@@ -236,7 +236,7 @@ def categories(views: Sequence[ArrayLike], *, noise: float = 0.0) -> Categories:
     by_chance = 1 - Z.shape[1] / (n - 1)
     P = Z @ Z.T / n
     np.fill_diagonal(P, -np.inf)
-    nearest = np.argsort(-P, axis=1)[:, : min(_MOST_ALIKE, n - 1)]
+    nearest = np.argsort(-P, axis=1, kind="stable")[:, : min(_MOST_ALIKE, n - 1)]
     values = np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
     ends = 1 + np.argmax(values[:, :-1] - values[:, 1:], axis=1)
     named = Counter(tuple(sorted((i, *nearest[i, : ends[i]]))) for i in range(n))
