@@ -73,11 +73,13 @@ def test_what_cannot_be_done_is_one_sentence(kit, ppkit):
 
 @pytest.mark.processes
 @pytest.mark.slow
-def test_the_check_judges_the_mend_and_not_the_kit(kit, ppkit, capfd):
+def test_the_check_judges_the_mend_and_not_the_kit(kit, project, ppkit):
     ppkit("break", "masks")
-    assert ppkit("break", "masks", "--check")[0] == 1
-    assert capfd.readouterr().out == "Not right yet: steps 1 and 2 have the same mask.\n"
+    done = project.run("break", "masks", "--check")
+    said = "Not right yet: steps 1 and 2 have the same mask.\n"
+    assert (done.returncode, done.stdout) == (1, said), done.stderr
     module = copies.folder_of(BUG) / BUG.module
     module.write_text(module.read_text().replace(BUG.new, BUG.old))
-    assert ppkit("break", "masks", "--check")[0] == 0
-    assert capfd.readouterr().out == "Right: the method keeps what it promises.\n"
+    done = project.run("break", "masks", "--check")
+    said = "Right: the method keeps what it promises.\n"
+    assert (done.returncode, done.stdout) == (0, said), done.stderr
