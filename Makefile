@@ -20,7 +20,7 @@ REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
         test-one-parameter test-forked test-paper-cells test-real lab data site \
-        test-browser fit-standins bench clean environment
+        test-browser fit-standins bench clean environment slides
 
 help:
 	@echo "make first       one card transaction read out of one gradient: a first result in seconds"
@@ -32,6 +32,7 @@ help:
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
 	@echo "make site        the read-only site from what is committed; then open build/site/index.html"
+	@echo "make slides      a deck of slides for each narrative; then open build/slides/1_dpstgd.html"
 	@echo "make test-browser  a lesson in JupyterLab and the site in a Chromium, where there is one"
 	@echo "make data        which real data files are here, and how to get the others"
 	@echo "make fit-standins  fit and measure the stand-ins on the real files that are here (a quarter of an hour);"
@@ -54,6 +55,13 @@ lab: environment
 # It executes no notebook and needs no network; a warning of Sphinx fails it.
 site: environment
 	$(PINNED) $(BIN)/python -m tools.site build/site
+
+# The wheel of a theme for Sphinx brings reveal.js; nothing else of it is used, and the decks need no network.
+REVEAL := .cache/reveal
+slides: environment
+	test -d $(REVEAL) || $(BIN)/python -m pip install $(PIP_FLAGS) -q --no-deps --require-hashes --target $(REVEAL) \
+	  -r tools/slides/requirements.lock
+	$(BIN)/python -m tools.slides $(REVEAL)/sphinx_revealjs/_static/revealjs build/slides
 
 data: environment
 	$(BIN)/ppkit data status

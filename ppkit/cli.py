@@ -1,5 +1,5 @@
-"""The command line, `ppkit`: first, budget, reproduce, lab, execute, reference, claims, compare,
-cluster, data, and what other packages add."""
+"""The command line, `ppkit`: first, budget, reproduce, lab, key, assignment, execute, reference,
+claims, compare, cluster, data, and what other packages add."""
 
 import io
 import sys
@@ -265,6 +265,30 @@ def lab(
         print(sentence)
     if not fresh:
         copies.open_lab(options or [])
+
+
+@app.command()
+def key(
+    lesson: Annotated[str, typer.Argument(metavar="NAME", help="such as 01a or 1_dpstgd")],
+) -> None:
+    """Print a lesson's key for its teacher, as Markdown: what is right in its predictions and
+    exercises, and the mistakes that we expect, each with its hint."""
+    from ppkit import instructors_key
+
+    print(instructors_key.key(instructors_key.lesson(lesson)))
+
+
+@app.command()
+def assignment(
+    lesson: Annotated[str, typer.Argument(metavar="NAME", help="such as 01a or 1_dpstgd")],
+    into: Annotated[Path, typer.Option(help="source folder of the course")] = Path("source"),
+) -> None:
+    """Write a lesson as a source notebook of nbgrader: each exercise is a graded cell, and a
+    student gets neither keys nor checks."""
+    from ppkit import assignment as writing
+    from ppkit import instructors_key
+
+    print(writing.write(instructors_key.lesson(lesson), into))
 
 
 @app.command()

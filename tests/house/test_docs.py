@@ -8,6 +8,7 @@ from house import ROOT
 from ppkit.verdicts import ledger, rules, statements, wording
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKED = [*PAGES, ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"<!-- begin ([a-z ]+) -->\n(.*?)<!-- end \1 -->", re.S)
 
@@ -43,7 +44,7 @@ def anchors(page: str) -> set[str]:
     return {heading.replace(" ", "-") for heading in kept}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
 def test_every_link_leads_to_a_file_and_to_a_heading(page):
     for link in LINK.findall(page.read_text("utf-8")):
         if link.startswith("https://"):

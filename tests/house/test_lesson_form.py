@@ -196,25 +196,35 @@ def test_a_judge_cell_computes_nothing_that_a_later_cell_needs(name):
             given -= gives
 
 
-# To read and to predict; the exercises come on top.
-NARRATIVES = [name for name in LESSONS if name[1] == "_"]  # "1_dpstgd"
-READING = dict.fromkeys(NARRATIVES, 45)
-READING |= {
-    "01a_dpstgd_upload": 40,
-    "01b_dpstgd_training": 40,
-    "02a_backtracking_attack": 30,
-    "02b_backtracking_defence": 30,
-    "1_dpstgd": 60,
-    "2_backtracking": 65,
-}
-READING |= {"00_start_here": 10, "5_one_transaction": 20, "04a_collaboration_forecast": 30}
-READING |= {"3_spnn": 60, "03a_spnn_sharing": 35, "03b_spnn_attacks": 35, "03c_spnn_system": 45}
-READING["4_collaboration"] = 60
+BOX = "> **In one sentence.** "
 
 
-@lessons
-def test_the_minutes_of_a_lesson_are_those_of_its_reading_and_of_its_exercises(name):
-    first, *others = [cell.source for cell in cells(FORM[name], "markdown")]
-    plan = re.search(r"Plan (\d+) minutes to read and predict, and (\d+) for the exercises", first)
-    minutes = re.findall(r"\*\*E\d\*\* \(\w+, (\d+) minutes\)", "\n".join(others))
-    assert [*map(int, plan.groups())] == [READING.get(name, 60), sum(map(int, minutes))]
+def numbered_sections(path) -> dict[str, list[str]]:
+    """The paragraphs of each section with a number, by its heading."""
+    text = "\n\n".join(cell.source for cell in cells(path, "markdown"))
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.M)[1:]:
+        heading, *paragraphs = re.split(r"\n+(?=\S)", section.strip())
+        if re.match(r"\d+\. ", heading):
+            found[heading] = paragraphs
+    return found
+
+
+@pytest.mark.parametrize("name", ["00_start_here", *PARTS])
+def test_each_section_of_a_part_ends_in_one_boxed_sentence(name):
+    sections = numbered_sections(FORM[name])
+    assert sections
+    for heading, paragraphs in sections.items():
+        boxes = [paragraph for paragraph in paragraphs if paragraph.startswith(BOX)]
+        assert boxes == paragraphs[-1:], f"{name}: {heading} does not end in one box"
+        sentence = boxes[0].removeprefix(BOX)
+        n_words = sum(bool(re.search(r"\w", word)) for word in sentence.split())
+        assert n_words <= 25, f"{name}: the box of {heading} has {n_words} words"
+        assert sentence.endswith(".") and ". " not in sentence, f"{name}: {sentence}"
+
+
+@pytest.mark.parametrize("name", ["00_start_here", *PARTS])
+def test_a_link_of_a_part_looks_like_a_link(name):
+    """A link whose words are code has the colour of code on most pages."""
+    text = "\n".join(cell.source for cell in cells(FORM[name], "markdown"))
+    assert re.findall(r"\[`[^\]]*`\]\(", text) == []

@@ -145,6 +145,26 @@ def test_every_uncompared_cell_is_listed_with_its_reason(path):
     assert uncompared == {key for key in IGNORED if key.startswith(f"{path.stem}: ")}
 
 
+NAMES = {path.stem for path in LESSONS + RECORDS} - set(statements.papers())
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_file_that_a_text_names_is_a_link(path):
+    """A name in backticks looks like code; headings and the keys of papers are no links."""
+    for cell in cells(path, "markdown"):
+        for line in cell.source.splitlines():
+            for name in re.findall(r"(?<!\[)`([\w./-]+)`(?!\])", line):
+                is_file = Path(name).name.removesuffix(".ipynb") in NAMES or (ROOT / name).is_file()
+                assert line.startswith("#") or not is_file, f"{path.stem}: `{name}` is no link"
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_link_in_a_text_leads_to_a_file(path):
+    for cell in cells(path, "markdown"):
+        for address in re.findall(r"\]\((?!\w+:|#)([\w./-]+)(?:#[\w-]*)?\)", cell.source):
+            assert (path.parent / address).exists(), f"{path.stem}: {address}"
+
+
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in LESSONS + RECORDS])
 def test_one_cell_of_literal_parameters(path):
     tagged = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
@@ -314,7 +334,9 @@ def test_nothing_of_a_notebook_is_lost_on_a_round_trip_through_jupytext(path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata == KERNEL
     keys = {key for cell in notebook.cells for key in cell.metadata}
-    assert keys <= {"jupyter", "tags"}
+    assert keys <= {"jupyter", "slideshow", "tags"}
+    slides = [cell.metadata.slideshow for cell in notebook.cells if "slideshow" in cell.metadata]
+    assert all([*one] == ["slide_type"] for one in slides)
     hidden = [cell.metadata.jupyter for cell in notebook.cells if "jupyter" in cell.metadata]
     assert all(one == {"source_hidden": True} for one in hidden)
 

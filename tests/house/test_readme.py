@@ -217,6 +217,7 @@ def commands() -> dict[str, str]:
         ROOT / name
         for name in ("README.md", "CONTRIBUTING.md", "data/README.md", "spnn_system/README.md")
     ]
+    pages.append(ROOT / "notebooks" / "TEACHING.md")
     pages += sorted((ROOT / "docs").glob("*.md"))
     for path in (*pages, *sorted((ROOT / "notebooks").rglob("*.ipynb"))):
         if path.suffix == ".md":
