@@ -19,7 +19,7 @@ SYSTEM := notebooks/records/zhou2021_system.ipynb
 REAL_DATA := $(wildcard ../shared/data)
 
 .PHONY: help first reproduce paper check lint test test-unit test-lessons test-papermill test-records test-lowered test-batch \
-        test-one-parameter test-forked test-paper-cells test-real lab data site \
+        test-one-parameter test-forked test-paper-cells test-real lab breaking data site \
         test-browser fit-standins bench clean environment slides
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make check       format, lint, contracts, types, doctests and the quick unit tests: two minutes"
 	@echo "make test        unit tests, doctests, every notebook's values"
 	@echo "make lab         JupyterLab on copies of the lessons, in work/"
+	@echo "make breaking    which notebook notices which bug of 'ppkit break' (an hour); ARGS='masks' for one"
 	@echo "make site        the read-only site from what is committed; then open build/site/index.html"
 	@echo "make slides      a deck of slides for each narrative; then open build/slides/1_dpstgd.html"
 	@echo "make test-browser  a lesson in JupyterLab and the site in a Chromium, where there is one"
@@ -51,6 +52,10 @@ paper: environment
 
 lab: environment
 	$(BIN)/ppkit lab $(ARGS)
+
+# Plain nbval beside a copy with each bug; it writes the table in docs/breaking.md.
+breaking: environment
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.breaking $(ARGS)
 
 # It executes no notebook and needs no network; a warning of Sphinx fails it.
 site: environment

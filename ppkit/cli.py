@@ -1,5 +1,5 @@
-"""The command line, `ppkit`: first, budget, reproduce, lab, key, assignment, execute, reference,
-claims, compare, cluster, data, and what other packages add."""
+"""The command line, `ppkit`: first, budget, reproduce, lab, break, key, assignment, execute,
+reference, claims, compare, cluster, data, and what other packages add."""
 
 import io
 import sys
@@ -14,6 +14,7 @@ from ppkit.runs import Refused
 if TYPE_CHECKING:
     from distributed import Client
 
+    from ppkit.breaking.bugs import Bug
     from ppkit.dpstgd.costs import Cost
 
 app = typer.Typer(
@@ -265,6 +266,56 @@ def lab(
         print(sentence)
     if not fresh:
         copies.open_lab(options or [])
+
+
+@app.command("break")
+def break_one(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="of a bug; none lists them all")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="say whether your mend is right; exit code 1 if not")
+    ] = False,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="print what is broken, and why it is unsafe")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="begin anew, and keep your work as NAME.kept-1")
+    ] = False,
+) -> None:
+    """Put a real privacy bug into a copy of ppkit that is yours, find it, and mend it.
+
+    The copy lies in work/break/NAME, beside notebooks that import it and notice the bug.
+    Run one under plain nbval: it shows which printed values turn. Read the file that is named,
+    say why it is unsafe, mend it, and ask for the check. ppkit itself is never changed.
+    """
+    from ppkit.breaking import bugs, copies
+
+    if name is None:
+        _print_bugs(list(bugs.all_bugs().values()))
+        return
+    bug = bugs.bug_of(name)
+    if check:
+        raise typer.Exit(copies.check(bug))
+    if answer:
+        print(f"What is broken: {bug.fault}\n\n{bug.question}\n{bug.answer}")
+        return
+    print(copies.prepare(bug, fresh=fresh))
+    print(copies.what_to_do(bug))
+
+
+def _print_bugs(bugs: "list[Bug]") -> None:
+    from rich.table import Table
+
+    from ppkit.runs.screen import BOX, console
+
+    table = Table(box=BOX, padding=(0, 1, 0, 0))
+    for heading in ("name", "paper", "what you notice"):
+        table.add_column(heading, no_wrap=heading != "what you notice")
+    for bug in bugs:
+        table.add_row(bug.name, bug.paper, bug.symptom)
+    console(100).print(table)
+    print("`ppkit break NAME` puts one into a copy that is yours to mend.")
 
 
 @app.command()

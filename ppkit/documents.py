@@ -52,6 +52,20 @@ def which_one(kept: dict) -> str:
     return f"{pages.markdown_table(heads, lines)}\n\n({about}; {kept['source']}.)"
 
 
+def few_rows(kept: dict) -> str:
+    """What the record which_one measured of banks with few rows, as a Markdown table.
+
+    kept: its values in figures/measured.
+    """
+    heads = ("rows a bank", "model", *kept["few_rows"][0]["test AUC"])
+    lines = [
+        [f"{row['rows a bank']:,}", row["model"], *row["test AUC"].values()]
+        for row in kept["few_rows"]
+    ]
+    spread = "test AUC ± its standard deviation over draws of the banks' rows"
+    return f"{pages.markdown_table(heads, lines)}\n\n({spread}; {kept['profile']} profile.)"
+
+
 def renewed(root: Path) -> dict[Path, str]:
     """The files of the project in `root` that show numbers, where they are, each block between
     `<!-- begin NAME -->` and `<!-- end NAME -->` made anew."""
@@ -74,6 +88,10 @@ def _which_one(_rows: list[Row]) -> str:
     return which_one(measured.reference("which_one").values)
 
 
+def _few_rows(_rows: list[Row]) -> str:
+    return few_rows(measured.reference("which_one").values)
+
+
 BLOCKS: dict[
     str, dict[str, Callable[[list[Row]], str]]
 ] = {  # of each file by their names, made of the rows of figures/claims.json
@@ -84,7 +102,7 @@ BLOCKS: dict[
     },
     "docs/findings.md": {"findings": pages.findings},
     "docs/verdicts.md": {"scoreboard": pages.scoreboard, "softest": pages.softest},
-    "docs/which_one.md": {"which one": _which_one},
+    "docs/which_one.md": {"which one": _which_one, "few rows": _few_rows},
     "docs/changed_rules.md": {"changed": pages.changed},
 }
 

@@ -9,6 +9,7 @@ The guarantees hold for real numbers; floating-point noise is not hardened.
 
 import numpy as np
 
+from ppkit.ordering import smallest
 from ppkit.validation import finite, must_be
 
 
@@ -59,7 +60,7 @@ def gumbel_top_n(
 
     g: (P,) finite floats.  n: 1 <= n <= P.  scale: sensitivity / epsilon, >= 0; 0 means no noise.
     Returns indices (n,) int64, ascending, and signs (n,) int8 in {-1, 0, 1}; 0 only for g_j = 0
-    with scale = 0.
+    with scale = 0.  Of equal scores, which only scale = 0 leaves, the first are taken.
     Guarantee: the law of n exponential mechanisms in turn, each with log-ratios inside an interval
     of length 2 epsilon (replace-one) or epsilon (add/remove): n epsilon^2 / 2-zCDP or
     n epsilon^2 / 8-zCDP, before sampling.
@@ -154,9 +155,7 @@ def _checked_selection(g, n, scale) -> tuple[np.ndarray, int]:
 
 
 def _largest(score: np.ndarray, n: int) -> np.ndarray:
-    if n == score.size:
-        return np.arange(n)
-    return np.sort(np.argpartition(score, score.size - n)[score.size - n :])
+    return smallest(-score, n)
 
 
 def _sign(values: np.ndarray) -> np.ndarray:

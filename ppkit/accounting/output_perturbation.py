@@ -66,7 +66,7 @@ def _law(epsilon: float, n_parameters: int) -> tuple[np.ndarray, np.ndarray, np.
     # root - length, without a difference of large numbers
     losses = (epsilon * (2 * length * cosine + epsilon) / (root + length)).ravel()
     masses = np.outer(np.diff(edges), np.diff(edges)).ravel()
-    order = np.argsort(losses)
+    order = np.argsort(losses, kind="stable")
     losses, masses = losses[order], masses[order]
     above = np.cumsum(masses[::-1])[::-1] * (1 + ROUNDING)
     weighed = np.cumsum((masses * np.exp(-losses))[::-1])[::-1]

@@ -247,7 +247,7 @@ def _most_alike(Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """Of some rows: the others by falling P, and their P, at least 0."""
     P = Z[rows] @ Z.T / len(Z)
     P[np.arange(len(rows)), rows] = -np.inf
-    nearest = np.argsort(-P, axis=1)[:, : min(_MOST_ALIKE, len(Z) - 1)]
+    nearest = np.argsort(-P, axis=1, kind="stable")[:, : min(_MOST_ALIKE, len(Z) - 1)]
     return nearest, np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
 
 

@@ -233,7 +233,7 @@ def rejoin(
         ]
         hypotheses = _likeliest(grown, beams)
     best = _likeliest(hypotheses, 1)
-    order = np.argsort(np.concatenate([beam.who for beam in best]))
+    order = np.argsort(np.concatenate([beam.who for beam in best]), kind="stable")
     positions = np.concatenate([beam.rows for beam in best])[order]
     X = np.concatenate([beam.x for beam in best])[order]
     off = np.concatenate([beam.off for beam in best])[order]

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from flint import fmpz_mat
 
+from ppkit.ordering import smallest
+
 _KERNEL = 10**12  # what a combination that is not orthogonal weighs, beside its length
 _JUMP = 5.0  # in length, from combinations that are 0 to those that are not
 _LONGEST = 2000  # an entry above this in a reduced basis: there is nothing short to be found
@@ -211,7 +213,7 @@ def _differences(vectors: np.ndarray):
         shorter[:, :_BLOCK] = np.triu(shorter[:, :_BLOCK], k=1)  # a pair once, and no vector twice
         one, two = np.nonzero(shorter)
         if len(one) > 60 * _BLOCK:
-            short = np.argpartition(lengths[one, two], 60 * _BLOCK)[: 60 * _BLOCK]
+            short = smallest(lengths[one, two], 60 * _BLOCK)
             one, two = one[short], two[short]
         signs = np.where(products[one, two] > 0, 1, -1)
         yield vectors[start + one] - signs[:, None] * vectors[start + two]
