@@ -24,6 +24,7 @@ from ppkit.validation import must_be
 ROUNDED_16 = 2**-16 / 12**0.5
 _RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
 _NO_RIDGE = 1e-13  # so that a matrix without full rank has an inverse
+_BLOCK = 500  # records that are sorted by likeness at a time
 _MOST_ALIKE = 60  # records of one category that are looked for
 _WIDEST = 400  # columns whose span is found by a full SVD
 
@@ -234,14 +235,20 @@ def categories(views: Sequence[ArrayLike], *, noise: float = 0.0) -> Categories:
     n = len(views[0])
     Z = _span([view - view.mean(axis=0) for view in views], n, noise).Z
     by_chance = 1 - Z.shape[1] / (n - 1)
-    P = Z @ Z.T / n
-    np.fill_diagonal(P, -np.inf)
-    nearest = np.argsort(-P, axis=1, kind="stable")[:, : min(_MOST_ALIKE, n - 1)]
-    values = np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
+    blocks = [np.arange(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
+    nearest, values = (np.vstack(found) for found in zip(*(_most_alike(Z, b) for b in blocks)))
     ends = 1 + np.argmax(values[:, :-1] - values[:, 1:], axis=1)
     named = Counter(tuple(sorted((i, *nearest[i, : ends[i]]))) for i in range(n))
     alike = [np.array(group) for group, times in named.items() if times == len(group)]
     return Categories([group for group in alike if _outside(Z, group) < by_chance / 2])
+
+
+def _most_alike(Z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of some rows: the others by falling P, and their P, at least 0."""
+    P = Z[rows] @ Z.T / len(Z)
+    P[np.arange(len(rows)), rows] = -np.inf
+    nearest = np.argsort(-P, axis=1, kind="stable")[:, : min(_MOST_ALIKE, len(Z) - 1)]
+    return nearest, np.maximum(np.take_along_axis(P, nearest, axis=1), 0)
 
 
 def _outside(Z: np.ndarray, group: np.ndarray) -> float:

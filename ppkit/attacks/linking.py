@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 
 from ppkit.attacks.arrays import matrices, matrix
 
+_BLOCK = 1_000  # records whose equations are solved at a time
 _ROUNDS = 3  # of matching and of fitting the move that most records share
 
 
@@ -109,30 +110,36 @@ def reconstruct_moved(
     known, (n_rows, width) = np.asarray(known, int), views[0].shape
     d = X_known.shape[1]
     needed = d + math.ceil(d / 3)
-    equations, sides = np.zeros((n_rows, d, d)), np.zeros((n_rows, d))
-    looks, used, fewest = np.zeros(n_rows, int), [], len(known)
-    for view, batch in zip(views, batches):
+    sides, looks = np.zeros((n_rows, d)), np.zeros(n_rows, int)
+    used: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # rows, their view, theta
+    fewest = len(known)
+    which = np.full((len(views), n_rows), -1)  # of `used`; the last gram is 0
+    for view, batch, at in zip(views, batches, which):
         for b in np.unique(batch):
             rows, mine = np.flatnonzero(batch == b), batch[known] == b
             if mine.sum() < needed:
                 continue
             theta = _trimmed(X_known[mine], view[known[mine]], noise)
+            at[rows] = len(used)
             used.append((rows, view[rows], theta))
             fewest = min(fewest, int(mine.sum()))
-            equations[rows] += theta @ theta.T
             sides[rows] += view[rows] @ theta.T
             looks[rows] += 1
     if not used:
         raise ValueError(f"no batch has {needed} known records, which its weights take to find")
     spread = noise**2 * (1 + d / (fewest - d))
-    equations += spread * np.eye(d)
-    X = np.linalg.solve(equations, sides[..., None])[..., 0]
+    grams = np.stack([*(theta @ theta.T for *_, theta in used), np.zeros((d, d))])
+    X, traces = np.zeros((n_rows, d)), np.zeros(n_rows)
+    for block in (slice(i, i + _BLOCK) for i in range(0, n_rows, _BLOCK)):
+        equations = sum(grams[at[block]] for at in which) + spread * np.eye(d)
+        X[block] = np.linalg.solve(equations, sides[block, :, None])[..., 0]
+        traces[block] = np.trace(np.linalg.inv(equations), axis1=1, axis2=2)
     squares = np.zeros(n_rows)
     for rows, seen, theta in used:
         squares[rows] += ((seen - X[rows] @ theta) ** 2).sum(axis=1)
     misfit = np.sqrt(squares / np.maximum(looks * width, 1))
     expected = noise * np.sqrt(1 + (X**2).sum(axis=1) / fewest)
-    variance_left = spread * np.trace(np.linalg.inv(equations), axis1=1, axis2=2) / d  # of 1
+    variance_left = spread * traces / d  # of 1
     consistent = (misfit <= 5 * expected) & (looks * width > d)
     return Solved(X, 1 - float(variance_left.mean()), consistent)
 

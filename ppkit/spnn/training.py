@@ -206,6 +206,7 @@ def train(
     test: tuple[Sequence[Tensor], Tensor] | None = None,
     every: int | None = None,
     look_at: Collection[int] = (),
+    kept: Callable[[Look], Look] | None = None,
 ) -> Record:
     """Train a net for some epochs; the same loop for every `Net`.
 
@@ -218,7 +219,8 @@ def train(
     test: (parts, y) to measure on.  every: steps between measurements, default one epoch; the first
     and the last step are always measured, in plaintext by whoever has all columns: no party sees
     this.
-    look_at: numbers of steps, from 0, of which the record keeps what the parties saw.
+    look_at: numbers of steps, from 0, of which the record keeps what the parties saw.  kept: what
+    it keeps of a look, default all of it; whoever leaves out what no attack reads saves memory.
     Returns a Record; net is trained in place.  ValueError for arguments out of range, and if the
     loss stops being finite.
     """
@@ -254,7 +256,8 @@ def train(
                 loss = loss * len(rows)
             loss.backward()
             if step in look_at:
-                looks.append(_look(net, step, epoch, rows))
+                look = _look(net, step, epoch, rows)
+                looks.append(kept(look) if kept else look)
             optimiser.step()
             step += 1
             if step % (every or n_steps) == 0 or step == schedule.epochs * n_steps:

@@ -286,6 +286,16 @@ def test_one_wide_look_groups_the_records_by_category(noise):
     assert len(named & truth) >= 0.95 * len(truth) and named <= truth
 
 
+def test_records_sorted_in_small_blocks_give_the_same_groups(monkeypatch):
+    X, _ = one_hot(n=300, k=30)
+    view = X @ np.random.default_rng(1).normal(size=(35, 80)) / 8
+    at_once = categories([view]).groups
+    monkeypatch.setattr("ppkit.attacks.features._BLOCK", 7)
+    in_blocks = categories([view]).groups
+    assert len(at_once) > 20
+    assert {tuple(group) for group in at_once} == {tuple(group) for group in in_blocks}
+
+
 def test_a_narrow_look_and_numbers_have_no_categories():
     X, truth = one_hot(numbers=40)
     theta = np.random.default_rng(1).normal(size=(100, 8))

@@ -37,6 +37,15 @@ def test_known_orders_and_moving_weights_give_all_records_exactly():
     assert np.abs(got.X - X).max() < 1e-6
 
 
+def test_equations_solved_in_small_blocks_give_the_same_records(monkeypatch):
+    X, views, places, batch = reshuffled(move=0.5)
+    seen = [v[p] for v, p in zip(views, places)], [batch[p] for p in places]
+    at_once = reconstruct_moved(*seen, range(40), X[:40], noise=1e-8)
+    monkeypatch.setattr("ppkit.attacks.linking._BLOCK", 33)
+    in_blocks = reconstruct_moved(*seen, range(40), X[:40], noise=1e-8)
+    assert (at_once.X == in_blocks.X).all() and at_once.expected_r2 == in_blocks.expected_r2
+
+
 @pytest.mark.parametrize("move, looks", [(3e-6, 4), (3e-5, 4), (3e-4, 3), (0.5, 1)])
 def test_consistent_equations_may_tell_little_and_the_server_knows_how_little(move, looks):
     X, views, places, batch = reshuffled(n=2000, move=move, looks=looks)

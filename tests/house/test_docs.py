@@ -29,7 +29,7 @@ QUOTED = {
     "zhou2021.labels.server.fraud": "1.00",
     "zhou2021.server.known_records.sgld": "1.00",
     "zhou2021.table2.reduces": ".13",
-    "zhou2021.table2.reduces_adaptive": ".00",
+    "zhou2021.table2.reduces_adaptive": ".02",
 }
 
 

@@ -2,6 +2,7 @@
 against plaintext."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -420,6 +421,19 @@ def test_looks_are_kept_apart_from_what_follows():
         looks[0].h1_grad, looks[1].h1_grad
     )
     assert not looks[0].h1.requires_grad
+
+
+def test_a_look_is_kept_as_it_is_asked_for():
+    parts, y = problem()
+    records = []
+    for kept in (None, lambda look: replace(look, h1=None)):
+        net = network()
+        optimiser = torch.optim.SGD(net.parameters(), lr=5.0)
+        about = dict(optimiser=optimiser, look_at=[0, 1], kept=kept)
+        records.append(train(net, parts, y, Schedule(epochs=2, batch=103), **about))
+    whole, less = (record.looks for record in records)
+    assert [look.h1 for look in less] == [None, None]
+    assert all(torch.equal(a.h1_grad, b.h1_grad) for a, b in zip(whole, less, strict=True))
 
 
 @pytest.mark.parametrize(
