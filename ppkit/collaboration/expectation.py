@@ -16,6 +16,7 @@ from ppkit.collaboration.owners import Bounds, Owner, pooled_moments
 from ppkit.collaboration.privacy import Privacy
 from ppkit.collaboration.theorems import noise_energy
 from ppkit.collaboration.training import Learning
+from ppkit.validation import must_be
 
 
 def quadratic_excess(
@@ -97,6 +98,32 @@ def reach(
         variance = (1 - rate * curvature) ** 2 * variance + rate**2 * each_round
         largest = max(largest, variance)
     return float(np.sqrt(largest) / theta_max)
+
+
+def square_law_range(
+    *, reach: float, noise: float, floor: float, tolerance: float = 0.1
+) -> tuple[float, float]:
+    """From and up to which budget psi goes with epsilon^-2, for owners of one budget epsilon.
+
+    psi(epsilon) = floor + noise/epsilon^2 has the slope -2 noise/(noise + floor epsilon^2) on axes
+    that count factors: -2 to within `tolerance` up to
+        last = sqrt(noise tolerance/(floor (2 - tolerance))).
+    The noise stays away from the walls of the box, reach/epsilon <= 1/3, from
+        first = 3 reach.
+
+    reach: of `reach` at epsilon = 1, >= 0.  noise: psi's part from the noise at epsilon = 1, > 0.
+    floor: psi without noise, >= 0; 0 gives last = inf.  tolerance: in (0, 1).
+    Returns (first, last); where last < first there is no such budget.  ValueError if an argument is
+    out of range.
+
+    >>> square_law_range(reach=0.125, noise=0.019, floor=0.001)
+    (0.375, 1.0)
+    """
+    must_be("a finite number >= 0", reach=reach, floor=floor)
+    must_be("a finite number > 0", noise=noise)
+    must_be("in (0, 1)", tolerance=tolerance)
+    last = np.inf if floor == 0 else np.sqrt(noise * tolerance / (floor * (2 - tolerance)))
+    return 3 * reach, float(last)
 
 
 def expected_psi(

@@ -317,3 +317,35 @@ def test_a_horizon_of_a_whole_float_is_that_horizon():
         quadratic_excess([1.0], [1.0], variance=0.0, horizon=3.0, step=1.0)
         == quadratic_excess([1.0], [1.0], variance=0.0, horizon=3, step=1.0)
     ).all()
+
+
+def slope_at(epsilon, noise, floor, by=1e-5):
+    """Of log psi over log epsilon, by a finite difference."""
+    low, high = (floor + noise / (epsilon * np.exp(at)) ** 2 for at in (-by, by))
+    return np.log(high / low) / (2 * by)
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("noise, floor", [(0.02, 5e-4), (3.0, 0.05), (1e-3, 0.2)])
+def test_the_range_of_the_square_law_ends_where_the_slope_leaves_it(noise, floor, tolerance):
+    first, last = expectation.square_law_range(
+        reach=0.1, noise=noise, floor=floor, tolerance=tolerance
+    )
+    assert first == pytest.approx(0.3)  # there the reach is a third of the box
+    assert slope_at(last, noise, floor) == pytest.approx(-2 + tolerance, abs=1e-6)
+    assert (
+        slope_at(0.99 * last, noise, floor) < -2 + tolerance < slope_at(1.01 * last, noise, floor)
+    )
+
+
+def test_without_a_floor_the_square_law_has_no_end():
+    assert expectation.square_law_range(reach=0.0, noise=1.0, floor=0.0) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"noise": 0.0}, {"floor": -1.0}, {"reach": -0.1}, {"tolerance": 1.0}]
+)
+def test_the_range_refuses(wrong):
+    name, value = next(iter(wrong.items()))
+    with pytest.raises(ValueError, match=f"{name} must be .*{value}"):
+        expectation.square_law_range(**({"reach": 0.1, "noise": 1.0, "floor": 0.1} | wrong))

@@ -59,6 +59,7 @@ def test_every_part_of_wu2020_has_a_claim():
             "within90",
             "forecast",
             "collaboration",
+            "map",
             *(f"fig{i}" for i in range(2, 12)),
         }
         and len(found) >= 73
