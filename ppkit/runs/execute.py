@@ -36,7 +36,7 @@ KERNEL = {
         "pygments_lexer": "ipython3",
     },
 }
-CELL = ("tags", "jupyter")  # of a cell's metadata, what says something of the cell
+CELL = ("tags", "jupyter", "slideshow")  # of a cell's metadata, what says something of the cell
 
 
 class Bound:

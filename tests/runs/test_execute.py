@@ -25,6 +25,7 @@ CELLS = (
     "import ipywidgets\nipywidgets.FloatSlider(1.0)",
     "print('first')\nprint('second', flush=True)\n{1: 'é'}",
 )
+ITS_LOOK = {"jupyter": {"source_hidden": True}, "slideshow": {"slide_type": "skip"}}
 
 
 def test_two_runs_give_identical_bytes_and_nothing_that_changes_from_run_to_run(project):
@@ -106,16 +107,14 @@ def test_streams_that_arrived_in_pieces_are_one():
 
 
 def test_what_an_old_jupytext_left_goes_and_the_language_says_its_extension():
-    cell = nbformat.v4.new_code_cell(
-        "1", metadata={"lines_to_next_cell": 1, "jupyter": {"source_hidden": True}}
-    )
+    cell = nbformat.v4.new_code_cell("1", metadata={"lines_to_next_cell": 1, **ITS_LOOK})
     filters = {"cell_metadata_filter": "tags,-all", "notebook_metadata_filter": "-all"}
     notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"jupytext": filters})
     kept = json.loads(normalised(notebook))
     assert set(kept["metadata"]) == {"kernelspec", "language_info"}
     assert kept["metadata"]["language_info"]["file_extension"] == ".py"
     assert "version" not in kept["metadata"]["language_info"]
-    assert kept["cells"][0]["metadata"] == {"jupyter": {"source_hidden": True}}
+    assert kept["cells"][0]["metadata"] == ITS_LOOK
 
 
 # a kernel takes no port where it can do without
