@@ -16,7 +16,7 @@ from ppkit.runs import Refused
 
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
 SOLUTIONS = re.compile(r"\*{0,2}Solutions:\*{0,2}\s+\[[^]]*\]\([^)]*\)\.?\s*")
-LINK_TO_A_FILE = re.compile(r"(?<!!)\[([^]]+)\]\((?!\w+:|#)[^)]+\)")
+LINK_TO_A_FILE = re.compile(r"!?\[([^]]+)\]\((?!\w+:|#)[^)]+\)")
 GRADED = """\
 # {exercise} is graded here. Your answer stands above.
 ### BEGIN HIDDEN TESTS
@@ -41,8 +41,8 @@ def write(notebook: Path, folder: Path) -> Path:
 
 
 def source(notebook: Path) -> dict:
-    """The lesson without outputs, without links to solutions and other files, and with each check
-    in a graded cell of its own; points by how hard the exercise is, as in POINTS."""
+    """The lesson without outputs, without links to solutions, pictures and other files, and with
+    each check in a graded cell of its own; points by how hard the exercise is, as in POINTS."""
     made = json.loads(notebook.read_text("utf-8"))
     texts = ["".join(one["source"]) for one in made["cells"] if one["cell_type"] == "markdown"]
     cells: list[dict] = []
