@@ -354,7 +354,8 @@ def settled(rows: list[Row]) -> list[Row]:
 
     A claim that a setting turns "depends on" it, whichever way: it has no credit, and its witness
     shows the two runs. So does one whose file names rows that are ours at other settings
-    (`statements.Claim.witness`), if these exclude each other.  What says only that something can be
+    (`statements.Claim.witness`), if these exclude each other; they come before the settings, since
+    they were measured at the row's own size.  What says only that something can be
     (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
     A witness against the paper has the size at which the row was decided. A row that was reproduced
@@ -372,14 +373,17 @@ def settled(rows: list[Row]) -> list[Row]:
     by_id, claims = {row.id: row for row in rows}, statements.every_claim()
     done = []
     for row in rows:
+        beside = _beside_other_rows(row, claims, by_id) if row.id in claims else row
         if row.kind != "question":
             claim = claims.get(row.id)
             exists = claim is not None and claim.existence and row.alone == rules.REPRODUCED
             one_size = claim is not None and claim.decided_by == "quick"
             on = tried.get(row.id, {})
             row = _weighed(row, on, every, may_turn=not exists, one_size=one_size)
-        if row.id in claims:
-            row = _beside_other_rows(row, claims, by_id)
+        if beside.witness:
+            row = replace(
+                row, verdict=beside.verdict, depends_on=beside.depends_on, witness=beside.witness
+            )
         done.append(row)
     return done
 
