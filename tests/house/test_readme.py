@@ -4,6 +4,7 @@ import doctest
 import json
 import re
 import shlex
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -263,3 +264,18 @@ def test_readme_changes_one_parameter_of_each_narrative():
         cells = json.loads((ROOT / path).read_text("utf-8"))["cells"]
         [given] = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
         assert re.search(rf"^{parameter} = ", "".join(given["source"]), re.M), path
+
+
+def test_readme_counts_the_rows_and_their_settings_as_the_reference_does():
+    text = (ROOT / "README.md").read_text("utf-8")
+    kinds = Counter(one.kind for one in statements.every_claim().values())
+    said = re.search(r"(\d+) claims of four papers, (\d+) questions of ours, (\d+) checks", text)
+    assert [*map(int, said.groups())] == [kinds[kind] for kind in ("claim", "question", "check")]
+
+    told = r"(\d+) claims were run again at other settings.*?: (\d+) kept .*?; (\d+) claims depend"
+    counted = re.search(
+        r"tried at other settings[^:]*: (\d+); the same in every setting: (\d+);"
+        r" \*\*depend on a choice, and have no credit: (\d+)",
+        (ROOT / "docs/verdicts.md").read_text("utf-8"),
+    )
+    assert re.search(told, text).groups() == counted.groups()
