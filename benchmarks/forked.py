@@ -23,14 +23,14 @@ def run() -> list[Bar]:
     """How many notebooks, solutions among them, show another output on a forked kernel, and the
     processor seconds of the whole run over those on fresh ones."""
     notebooks = catalogue.notebooks(solutions=True)
-    with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="ppkit-bench-") as home:
         (forked, its_seconds), (fresh, seconds) = (
-            _reproduce(notebooks, Path(folder, how), f"--{how}") for how in ("warm", "no-warm")
+            _reproduce(notebooks, Path(home, how), f"--{how}") for how in ("warm", "no-warm")
         )
         differ = [
             name
             for name in notebooks
-            if differences(forked / f"{name}.ipynb", fresh / f"{name}.ipynb")
+            if differences(*(folder / notebooks[name].name for folder in (forked, fresh)))
         ]
     what = f"notebooks that show another output on a forked kernel, of {len(notebooks)}"
     if differ:
