@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 
 LEFT_OUT = {"nbval-ignore-output", "injected-parameters"}
+WIDGET = "application/vnd.jupyter.widget-view+json"  # a number that is drawn anew in every run
 
 
 def outputs(notebook: Path, *, pictures: bool) -> list[tuple]:
@@ -34,9 +35,10 @@ def _shown(outputs: list, pictures: bool) -> tuple[dict[str, str], list[dict]]:
             streams[output.name] = streams.get(output.name, "") + output.text
         else:
             kept = {key: value for key, value in output.items() if key != "execution_count"}
-            if "data" in kept and not pictures:
+            if "data" in kept:
+                ignored = {WIDGET} if pictures else {WIDGET, "image/png"}
                 data = kept["data"].items()
-                kept["data"] = {mime: shown for mime, shown in data if mime != "image/png"}
+                kept["data"] = {mime: shown for mime, shown in data if mime not in ignored}
             others.append(kept)
     return streams, others
 
