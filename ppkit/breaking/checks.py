@@ -9,6 +9,7 @@ Chance decides none of them: a right mend fails with a chance below 1e-9.
 import math
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -153,22 +154,11 @@ def _price_and_attack(
     """The epsilon that is called proved, and the largest that an attack attains."""
     from ppkit import accounting, audit
 
-    price = accounting.get_upload_budget(
-        epsilon,
-        mechanism=mechanism,
-        neighbouring=relation,
-        sample_rate=rate,
-        n_uploads=n,
-        n_parameters=d,
+    upload: dict[str, Any] = dict(
+        mechanism=mechanism, neighbouring=relation, sample_rate=rate, n_uploads=n, n_parameters=d
     )
-    attained = audit.sign_count(
-        epsilon,
-        mechanism=mechanism,
-        neighbouring=relation,
-        sample_rate=rate,
-        n_uploads=n,
-        n_parameters=d,
-    )
+    price = accounting.get_upload_budget(epsilon, **upload)
+    attained = audit.sign_count(epsilon, **upload)
     if mechanism == "laplace" and d <= 10:
         exact = audit.exact_top_n(epsilon, sample_rate=rate, n=n, d=d, neighbouring=relation)
         attained = max(attained, exact)
@@ -268,7 +258,7 @@ def records() -> Iterator[str]:
 @check
 def steps() -> Iterator[str]:
     """`DPOptimizer`: the noise of each step and each entry is drawn anew, N(0, (z C / M)^2)."""
-    model, X, y = _network(n_rows=8)
+    model, X, y = _network(n_rows=8, hidden=20)  # 182 entries: .6 by chance once in 1e19
     clean = _defended(model, X, y, clip=0.1, noise=0.0)
     noisy = _defended(model, X, y, clip=0.1, noise=2.0, n_steps=20)
     noise = (noisy - clean) * 8 / 0.2
@@ -541,12 +531,12 @@ def shares() -> Iterator[str]:
 # --- what they share
 
 
-def _network(n_rows: int) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
+def _network(n_rows: int, hidden: int = 5) -> tuple[nn.Sequential, torch.Tensor, torch.Tensor]:
     """A small network, rows and labels, always the same."""
     from ppkit import models
 
     rng = torch.Generator().manual_seed(0)
-    model = models.mlp((6, 5, 2), rng=rng, dtype=torch.float64)
+    model = models.mlp((6, hidden, 2), rng=rng, dtype=torch.float64)
     X = torch.randn((n_rows, 6), generator=rng, dtype=torch.float64)
     return model, X, torch.arange(n_rows) % 2
 
