@@ -431,7 +431,13 @@ def by_rows(monkeypatch):
     10."""
 
     def by_rows(
-        mine: Row, other: Row | None, rule=None, rule_of_other=None, print_of_other=None, **more
+        mine: Row,
+        other: Row | None,
+        rule=None,
+        rule_of_other=None,
+        print_of_other=None,
+        tried=None,
+        **more,
     ):
         settings = {"clip 1": "a", "clip 10": "b"}
         witness = {"choice": "the clip", "settings": settings} | more
@@ -441,7 +447,8 @@ def by_rows(monkeypatch):
             Claim(id="made2026.b", rule=rule_of_other, printed=print_of_other, **about),
         ]
         monkeypatch.setattr(statements, "every_claim", lambda: {one.id: one for one in claims})
-        monkeypatch.setattr(robustness, "of_rows", lambda ids: {})
+        on = {"made2026.a": tried} if tried else {}
+        monkeypatch.setattr(robustness, "of_rows", lambda ids: on)
         first, *_ = robustness.settled([mine] if other is None else [mine, other])
         return first
 
@@ -468,6 +475,16 @@ def test_two_rows_within_the_words_that_exclude_each_other_are_a_witness(
         Sighting(setting="clip 10", value=0.25, verdict=NO, data=ROW.data),
     ]
     assert found.alone == alone and found.value == value
+
+
+def test_two_rows_come_before_the_settings_as_a_witness(by_rows):
+    at_box = Turn(choice="box", at="box 2.0", verdict=NO, value=0.125)
+    settings = replace(FIRM, main="reproduced", turns=[at_box], larger=[at_box])
+    mine = replace(ROW, value=0.75, alone="reproduced", verdict="reproduced")
+    assert by_rows(mine, None, tried={"stand-in": settings}).depends_on == ["box"]
+    found = by_rows(mine, OTHER, tried={"stand-in": settings})
+    assert (found.depends_on, found.robustness) == (["the clip"], settings)
+    assert [seen.setting for seen in found.witness] == ["clip 1", "clip 10"]
 
 
 def test_a_row_of_the_same_rule_is_taken_at_its_own_verdict(by_rows):
