@@ -163,7 +163,7 @@ def test_values_that_were_found_late_before(settings_cell, name, parameter, valu
 
 def test_the_settings_take_what_is_given_and_leave_the_rest(settings_cell):
     default, given = (settings_cell("wu2020"), settings_cell("wu2020", N_RUNS=7, HORIZON=9))
-    assert vars(given) == vars(default) | dict(n_runs=7, n_grid=7, n_few=7, horizon=9)
+    assert vars(given) == vars(default) | dict(n_runs=7, n_grid=7, n_few=7, n_inside=7, horizon=9)
 
 
 @pytest.mark.processes
