@@ -149,8 +149,8 @@ def reproduce(
         bool,
         typer.Option(
             "--settings",
-            help="at every setting of the record's choices file; with --profile paper, at the two "
-            "where its paper's most disputed claim came out least and largest",
+            help="at every setting of the record's choices file; with --profile paper, at those "
+            "few that turn, at the quick size, what the paper's size reproduced",
         ),
     ] = False,
     limit: Annotated[

@@ -69,10 +69,9 @@ def choices(record: str = "") -> list[Choice]:
 def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
     """The settings of a record as texts by parameter. In the quick profile all: the main one, each
     other setting by itself, and those of JOINT drawn by a Latin hypercube, all choices at once,
-    that are new. In the paper profile two: of the settings that differ from the main one in a
-    choice that moves `disputed`, where it came out least and largest.
+    that are new. In the paper profile few of these, `to_try_in_full`.
 
-    ValueError if the record has no choices, or not its paper's most disputed claim.
+    ValueError if the record has no choices, or if no setting turns what has credit.
     """
     from scipy.stats import qmc
 
@@ -81,13 +80,8 @@ def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
         raise ValueError(f"{record} has no choices: no claims/*.choices.toml names it")
     main = {choice.parameter: choice.settings[0] for choice in every}
     if profile != "quick":
-        found = disputed(record).sort_values("value", kind="stable")
-        may = [one.parameter for one in every if one.moves(found["claim"].iloc[0])] or list(main)
-        other = (found[may] != [str(main[name]) for name in may]).any(axis=1)
-        return [
-            {name: str(value) for name, value in (main | at).items()}
-            for at in found[other].iloc[[0, -1]][may].to_dict("records")
-        ]
+        found = [main | at for at in to_try_in_full(record)]
+        return [{name: str(value) for name, value in at.items()} for at in found]
     alone = [main | {one.parameter: value} for one in every for value in one.settings[1:]]
     joint = [
         {one.parameter: one.settings[int(at * len(one.settings))] for one, at in zip(every, line)}
@@ -97,19 +91,46 @@ def points(record: str, profile: str = "quick") -> list[dict[str, str]]:
     return [at for k, at in enumerate(texts) if at not in texts[:k]]
 
 
-def disputed(record: str) -> pd.DataFrame:
-    """What `moved` kept of the softest claim of the record's paper, on the data tried first, at
-    the settings that the paper does not exclude.
+def to_try_in_full(record: str) -> list[dict[str, str]]:
+    """Settings of a record, by parameter, that are worth a run at the paper's size: what differs
+    from the main setting.
 
-    ValueError if it was not tried in this record.
+    A claim that was reproduced at the paper's size keeps its credit where a setting turns it at the
+    quick size (`settled`). These are few settings that hold, of each such claim, at least one that
+    turns it: again and again the one that turns most claims of those that are left.
+
+    ValueError if there is no such claim.
     """
-    paper = record.partition("_")[0]
-    soft = softest([row for row in ledger.reference() if row.paper == paper])
-    id = soft[0].row.id if soft else None
-    for of, every, claim, _, lines in _kept():
-        if (of, claim) == (record, id):
-            return within_the_words(lines, every)
-    raise ValueError(f"{record} did not try the most disputed claim of {paper}, {id}")
+    every = {choice.name: choice.parameter for choice in choices(record)}
+    kept = {id for of, _, id, _, _ in _kept() if of == record}
+    turning: dict[tuple, set[str]] = {}
+    for row in ledger.reference():
+        if row.id in kept and _keeps_credit_by_its_size(row):
+            for turn in row.robustness.turns:
+                if {*turn.choice.split(" and ")} <= {*every}:
+                    turning.setdefault((turn.choice, turn.at), set()).add(row.id)
+    if not turning:
+        raise ValueError(f"no setting of {record} turns a claim that the paper's size reproduced")
+    found, left = [], set.union(*turning.values())
+    while left:
+        most = max(turning, key=lambda at: len(turning[at] & left))
+        left -= turning[most]
+        choice, at = most
+        found.append(dict(zip(map(every.get, choice.split(" and ")), at.split(", "), strict=True)))
+    return found
+
+
+def _keeps_credit_by_its_size(row: Row) -> bool:
+    """Whether it is a claim that the paper's size reproduced, and that only a run at that size can
+    turn: some setting of the quick size does, and no other row of its file."""
+    claim = statements.every_claim().get(row.id)
+    if claim is None or row.kind != "claim" or not (row.robustness and row.robustness.turns):
+        return False
+    if claim.existence or claim.witness and row.depends_on == [claim.witness["choice"]]:
+        return False
+    if rules.plain(row.verdict) in rules.OPEN:
+        return False
+    return (row.profile, row.alone, claim.decided_by) == ("paper", rules.REPRODUCED, "paper")
 
 
 def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -359,13 +380,13 @@ def settled(rows: list[Row]) -> list[Row]:
     (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
     A witness against the paper has the size at which the row was decided. A row that was reproduced
-    at the paper's size is turned by settings of that size only, the extremes; what a smaller size
-    found stays beside it as a remark (`at_a_smaller_size`), since fewer records mean more noise,
-    which can turn a verdict by itself.  One that was not reproduced is turned by a setting of any
-    size at which it is: that is the kinder reading; but not where the main setting has another
-    verdict at the settings' size, since then it is the size that matters.
+    at the paper's size is turned by settings of that size only (`to_try_in_full`); what a smaller
+    size found stays beside it as a remark (`at_a_smaller_size`), since fewer records mean more
+    noise, which can turn a verdict by itself.  One that was not reproduced is turned by a setting
+    of any size at which it is: that is the kinder reading; but not where the main setting has
+    another verdict at the settings' size, since then it is the size that matters.
     Where the number is the same at every size (decided_by = "quick"), each setting counts.
-    In a run of the settings' own size they turn it, too, but where the extremes were tried these
+    In a run of the settings' own size they turn it, too, but where several were tried in full these
     decide there as well, so that every page says the same.
     What was refuted by one counter-example stays: at another setting it is still one.
     """
@@ -419,7 +440,7 @@ def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
     """
     if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
         return row
-    extremes = one.larger if len(one.larger) > 1 else []
+    in_full = one.larger if len(one.larger) > 1 else []
     if row.profile == "paper":
         differing = [turn for turn in one.larger if turn.verdict != row.alone]
         if differing:
@@ -427,11 +448,11 @@ def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
             return _depends(row, differing, main, differing[0])
         if row.alone == rules.REPRODUCED and not one_size:
             return row
-    elif extremes:
-        differing = [turn for turn in extremes if turn.verdict != extremes[0].verdict]
+    elif in_full:
+        differing = [turn for turn in in_full if turn.verdict != in_full[0].verdict]
         if not differing:
             return row
-        return _depends(row, differing, _at(row, extremes[0]), differing[0])
+        return _depends(row, differing, _at(row, in_full[0]), differing[0])
     if not one.turns or one.main != row.alone:  # a smaller size says nothing about this one
         return row
     farthest = max(one.turns, key=lambda turn: abs(turn.value - one.main_value))
@@ -530,7 +551,7 @@ class Soft:
     @property
     def alike(self) -> str:
         """In how many settings its verdict was the same, and what came out at the paper's size."""
-        parts = wording.alike(self.row, self.robustness), wording.extremes(self.robustness)
+        parts = wording.alike(self.row, self.robustness), wording.in_full(self.robustness)
         return "; ".join(filter(None, parts))
 
     @property
@@ -584,7 +605,7 @@ def summary(rows: list[Row]) -> str:
     alike = sum(one.tried == one.same for one in tried)
     said = f"{alike} of {len(tried)} the same in every setting tried"
     for soft in softest(claims)[:1]:
-        least, at = wording.alike(soft.row, soft.robustness), wording.extremes(soft.robustness)
+        least, at = wording.alike(soft.row, soft.robustness), wording.in_full(soft.robustness)
         turning = soft.turning + wording.at_a_smaller_size(soft.row)
         turned_by = ", ".join(filter(None, (turning, at)))
         said += f", least robust `{soft.row.short_id}`: {least}, turned by {turned_by}"

@@ -159,7 +159,7 @@ def robust(row: Row) -> str:
         parts.append(f"turns in {several} of {one.combinations[1]} combinations")
     if one.owned_by:
         parts.append(f"variation: {owned(one)}")
-    if larger := extremes(one):
+    if larger := in_full(one):
         parts.append(larger)
     return "; ".join(parts) + elsewhere(row.other_data)
 
@@ -171,7 +171,7 @@ def at_a_smaller_size(row: Row) -> str:
         return ""
     if row.kind != "claim" or row.verdict != rules.REPRODUCED:
         return ""
-    return ", tried at the small size only"
+    return ", at the small size" if row.robustness.larger else ", tried at the small size only"
 
 
 def owned(one: Robustness) -> str:
@@ -192,8 +192,8 @@ def alike(row: Row, one: Robustness) -> str:
     return f"{size}same in {one.same} of {one.tried}"
 
 
-def extremes(one: Robustness) -> str:
-    """The verdicts at the paper's size, where the settings came out least and largest, as text."""
+def in_full(one: Robustness) -> str:
+    """The verdicts at the settings that were tried at the paper's size, as text."""
     told = ", ".join(f"{at.verdict} at {at.at}" for at in one.larger)
     return told and f"at the paper's size: {told}"
 

@@ -752,31 +752,80 @@ def test_a_batch_at_other_points_is_no_reference(project):
         reference.keep(["b"])
 
 
+def decided_in_full(project, *names):
+    """Write these rows of the reference as decided at the paper's size, all others as they are."""
+    file = project / "figures/claims.json"
+    kept = [
+        replace(row, profile="paper") if row.short_id in names else row
+        for row in rows.read(file)[1]
+    ]
+    rows.write(file, kept, run={"id": "a"}, pictures={})
+
+
 @pytest.mark.slow
-def test_the_most_disputed_claim_is_tried_at_the_papers_size_where_it_lies_furthest(project):
-    with pytest.raises(ValueError, match="did not try the most disputed claim of wu2020"):
-        robustness.points("wu2020", "paper")
+def test_what_keeps_its_credit_by_its_size_is_tried_in_full_where_it_turns(project):
+    with pytest.raises(ValueError, match="no setting of wu2020 turns a claim that the paper's"):
+        robustness.points("wu2020", "paper")  # no setting was run
     reference.keep(["b"])
-    extremes = robustness.points("wu2020", "paper")
-    assert [at["BOX"] for at in extremes] == ["1.0", "5.0"]  # the paper's words exclude .7
+    with pytest.raises(ValueError, match="no setting of wu2020 turns a claim that the paper's"):
+        robustness.points("wu2020", "paper")  # decided at the quick size, where it turns already
+    decided_in_full(project, "fig2.order")
+    reference.keep([])
+    assert kept_in(project)["fig2.order"].verdict == "reproduced"
     main = robustness.points("wu2020")[0]
-    may = [one.parameter for one in robustness.choices("wu2020") if one.moves("wu2020.fig2.order")]
-    for at in extremes:  # what cannot move the claim stays as it is, what can does not all stay
-        changed = {name for name in main if at[name] != main[name]}
-        assert changed and changed <= {*may}
-    batch(project / "runs/p", "paper", extremes[:1])
+    points = robustness.points("wu2020", "paper")
+    assert points == [main | {"BOX": "5.0"}]  # the paper's words exclude .7
+    batch(project / "runs/p", "paper", [main])
     with pytest.raises(Refused, match="is not at the settings"):
         reference.keep(["p"])
-    batch(project / "runs/q", "paper", extremes)
+    batch(project / "runs/q", "paper", points)
     reference.keep(["q"])
     file = project / "figures/settings/wu2020.paper.standin.csv"
     assert set(pd.read_csv(file)["claim"]) == {"wu2020.fig2.order"}
     order = kept_in(project)["fig2.order"]
-    least, largest = order.robustness.larger
-    assert least.verdict == "reproduced" and "box" not in least.at
-    assert largest.verdict == "not reproduced" and "box" in largest.choice.split(" and ")
-    assert (least.value, largest.value) == (1.0, 5.0)
-    assert "at the paper's size: reproduced at " in wording.robust(order)
+    (at,) = order.robustness.larger
+    assert (at.choice, at.verdict, at.value) == ("box", NO, 5.0)
+    assert order.verdict == "depends on box"
+    assert f"at the paper's size: {NO} at box 5.0" in wording.robust(order)
+
+
+def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project, monkeypatch):
+    turns = {  # of claims that no other row turns
+        "fig2.order": [("box", "5.0"), ("clip_loans", "25.0")],
+        "fig3.falls": [("box", "5.0"), ("first_step", "0.3")],
+        "fig7.order": [("clip_cards and first_step", "200.0, 0.3")],
+        "fig6.first_large": [("nobody's choice", "1")],
+    }
+    reference.keep(["b"])
+    kept = [
+        replace(
+            row,
+            profile="paper",
+            alone="reproduced",
+            verdict="reproduced",
+            robustness=replace(
+                FIRM,
+                turns=[
+                    Turn(choice=c, at=at, verdict=NO, value=0.5) for c, at in turns[row.short_id]
+                ],
+            ),
+        )
+        for row in kept_in(project).values()
+        if row.short_id in turns
+    ]
+    monkeypatch.setattr(robustness.ledger, "reference", lambda: kept)
+    ids = {row.id for row in kept}
+    monkeypatch.setattr(
+        robustness, "_kept", lambda size="": (("wu2020", [], id, "stand-in", None) for id in ids)
+    )
+    assert robustness.to_try_in_full("wu2020") == [
+        {"BOX": "5.0"},
+        {"CARD_L1": "200.0", "STEP": "0.3"},
+    ]
+    open_ones = [replace(row, verdict="undecided") for row in kept]
+    monkeypatch.setattr(robustness.ledger, "reference", lambda: open_ones)
+    with pytest.raises(ValueError, match="no setting of wu2020 turns"):
+        robustness.to_try_in_full("wu2020")
 
 
 def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_cannot_judge(tried):
