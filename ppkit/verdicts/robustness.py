@@ -106,7 +106,7 @@ def to_try_in_full(record: str) -> list[dict[str, str]]:
     turning: dict[tuple, set[str]] = {}
     for row in ledger.reference():
         if row.id in kept and _keeps_credit_by_its_size(row):
-            for turn in row.robustness.turns:
+            for turn in row.robustness.turns if row.robustness else ():
                 if {*turn.choice.split(" and ")} <= {*every}:
                     turning.setdefault((turn.choice, turn.at), set()).add(row.id)
     if not turning:
@@ -116,7 +116,8 @@ def to_try_in_full(record: str) -> list[dict[str, str]]:
         most = max(turning, key=lambda at: len(turning[at] & left))
         left -= turning[most]
         choice, at = most
-        found.append(dict(zip(map(every.get, choice.split(" and ")), at.split(", "), strict=True)))
+        named = [every[name] for name in choice.split(" and ")]
+        found.append(dict(zip(named, at.split(", "), strict=True)))
     return found
 
 

@@ -171,7 +171,8 @@ def at_a_smaller_size(row: Row) -> str:
         return ""
     if row.kind != "claim" or row.verdict != rules.REPRODUCED:
         return ""
-    return ", at the small size" if row.robustness.larger else ", tried at the small size only"
+    in_full_too = row.robustness is not None and row.robustness.larger
+    return ", at the small size" if in_full_too else ", tried at the small size only"
 
 
 def owned(one: Robustness) -> str:
