@@ -413,7 +413,8 @@ def _with_both(row: Row, beside: Row) -> Row:
     larger = row.robustness.larger if row.robustness and row.profile == "paper" else []
     turning = [turn for turn in larger if turn.verdict != row.alone]
     names = dict.fromkeys(name for turn in turning for name in turn.choice.split(" and "))
-    depends_on = [*beside.depends_on, *names]
+    said = " ".join(beside.depends_on)  # by the claim's file, in words of its own
+    depends_on = [*beside.depends_on, *(n for n in names if n.replace("_", " ") not in said)]
     return replace(
         row,
         verdict=f"{rules.DEPENDS} {' and '.join(depends_on).replace('_', ' ')}",

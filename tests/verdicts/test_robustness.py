@@ -480,11 +480,24 @@ def test_two_rows_within_the_words_that_exclude_each_other_are_a_witness(
 def test_two_rows_come_before_the_settings_as_a_witness(by_rows):
     at_box = Turn(choice="box", at="box 2.0", verdict=NO, value=0.125)
     settings = replace(FIRM, main="reproduced", turns=[at_box], larger=[at_box])
-    mine = replace(ROW, value=0.75, alone="reproduced", verdict="reproduced")
+    mine = replace(ROW, value=0.75, alone="reproduced", verdict="reproduced", profile="quick")
     assert by_rows(mine, None, tried={"stand-in": settings}).depends_on == ["box"]
     found = by_rows(mine, OTHER, tried={"stand-in": settings})
     assert (found.depends_on, found.robustness) == (["the clip"], settings)
     assert [seen.setting for seen in found.witness] == ["clip 1", "clip 10"]
+
+
+def test_what_turns_it_at_the_papers_size_stands_beside_the_two_rows(by_rows):
+    at_box = Turn(choice="box", at="box 2.0", verdict=NO, value=0.125)
+    firm = Turn(choice="step", at="step 2.0", verdict="reproduced", value=0.75)
+    settings = replace(FIRM, main="reproduced", turns=[at_box], larger=[firm, at_box])
+    mine = replace(ROW, value=0.75, alone="reproduced", verdict="reproduced", profile="paper")
+    found = by_rows(mine, OTHER, tried={"stand-in": settings})
+    assert found.verdict == "depends on the clip and box"
+    assert [seen.setting for seen in found.witness] == ["clip 1", "clip 10", "box 2.0"]
+    same = replace(at_box, choice="clip", at="clip 2.0")  # as the two rows say already
+    found = by_rows(mine, OTHER, tried={"stand-in": replace(settings, larger=[same])})
+    assert found.depends_on == ["the clip"]
 
 
 def test_a_row_of_the_same_rule_is_taken_at_its_own_verdict(by_rows):
