@@ -130,6 +130,8 @@ class Ledger:
             result = _judged(result, claim, evidence, halfwidth, rests_on)
             if spread is not None:
                 result = replace(result, spread=spread)
+                if result.detail == rules.DIRECTION and abs(values) <= halfwidth:
+                    result = replace(result, detail="")  # the interval holds 0
         row = decided(claim, [result])
         self._rows[claim.id] = row
         self._write()

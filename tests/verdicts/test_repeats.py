@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from made_rows import MEASURED
 
 from ppkit.verdicts import Ledger, Repeats
 from ppkit.verdicts.ledger import FORMULA
@@ -87,3 +88,13 @@ def test_repeats_take_no_other_interval(book):
     for other in ({"halfwidth": 0.1}, {"positives": 120}):
         with pytest.raises(ValueError, match="fig6.beats: Repeats have an interval of their own"):
             book.record("fig6.beats", Repeats(np.ones((3, 2))), data=FORMULA, **other)
+
+
+@pytest.mark.parametrize("mean, detail", [(0.001, ""), (0.004, "the direction holds")])
+def test_a_direction_holds_only_where_the_interval_leaves_out_0(claims_of, mean, detail):
+    rule = {"rule.within.abs": 0.01, "because": "as said"}
+    claims_of(kind="claim", printed="0.1", **rule, **MEASURED)
+    book = Ledger("made2026", notebook="x", profile="quick")
+    scattered = Repeats(mean + np.tile([[0.004], [-0.004]], (10, 1)))  # half-width .0019
+    row = book.record("a.b", scattered, data=FORMULA)
+    assert (row.verdict, row.detail) == ("not reproduced", detail)
