@@ -48,13 +48,14 @@ class Columns:
 
     def __getitem__(self, rows: Tensor) -> Columns:
         """Some rows."""
-        return Columns(self.width, self.at, self.numbers[rows], self.places[rows])
+        numbers, places = (of.index_select(0, rows) for of in (self.numbers, self.places))
+        return Columns(self.width, self.at, numbers, places)
 
     def times(self, theta: Tensor) -> Tensor:
         """X theta: (N, m), for theta (width, m)."""
-        found = self.numbers @ theta[self.at]
-        for places in self.places.T:
-            found += theta[places]
+        found = self.numbers @ theta.index_select(0, self.at)
+        if self.places.shape[1]:
+            found += nn.functional.embedding_bag(self.places, theta, mode="sum")
         return found
 
     def descend(self, theta: Tensor, slope: Tensor, *, lr: float) -> None:
@@ -179,8 +180,11 @@ class _Stack:
         if "h1" in self.held:
             own = [rounded(one) for one in own]
         own = [one.view(len(one), self.n, -1) for one in own]
-        h1 = torch.cat(own, dim=2) if self.beside else sum(own[1:], start=own[0])
-        return h1.transpose(0, 1)
+        if self.beside:
+            return torch.cat(own, dim=2).transpose(0, 1)
+        for other in own[1:]:
+            own[0] += other
+        return own[0].transpose(0, 1)
 
     def behind(self, h1: Tensor) -> Tensor:
         """Logits (nets, N, 1)."""

@@ -11,7 +11,6 @@ knows no paper and no method: it imports nothing of ppkit but what finds, reads 
 """
 
 from ppkit.verdicts.ledger import FORMULA, Ledger, answer, reference, summary
-from ppkit.verdicts.repeats import Repeats
 from ppkit.verdicts.statements import claims, tables
 
-__all__ = ["FORMULA", "Ledger", "Repeats", "answer", "claims", "reference", "summary", "tables"]
+__all__ = ["FORMULA", "Ledger", "answer", "claims", "reference", "summary", "tables"]

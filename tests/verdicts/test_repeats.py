@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from made_rows import MEASURED
 
-from ppkit.verdicts import Ledger, Repeats
-from ppkit.verdicts.ledger import FORMULA
+from ppkit.verdicts import FORMULA, Ledger
+from ppkit.verdicts.repeats import Repeats
 
 T_3 = 3.182446305284263  # Student's .975 quantile at 3 degrees of freedom, from a table
 
