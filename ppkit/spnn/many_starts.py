@@ -121,7 +121,8 @@ def train(
     held: what is held to 16 fractional bits, of `HELD`. "h1": what each holder adds to h1, as the
     protocols reveal it. "theta": X and the holders' weights, from the start and after every step.
     "rest": so the weights and biases behind h1.
-    Returns a Record a net, without looks.  ValueError for arguments out of range.
+    Returns a Record a net, without looks, whose curve has `train_auc`, too: who has the labels sees
+    by it that a training has failed.  ValueError for arguments out of range.
     """
     must_be("a finite number > 0", lr=lr)
     for one in held:
@@ -243,6 +244,7 @@ class _Stack:
                     "step": step,
                     "epoch": epoch,
                     "train_loss": loss,
+                    "train_auc": evaluation.auc(train[1].numpy(), of_train[:, 0].numpy()),
                     "test_loss": float(criterion(of_test, test[1])),
                     "test_auc": evaluation.auc(test[1].numpy(), of_test[:, 0].numpy()),
                 }
