@@ -1,6 +1,7 @@
 """The command line, `ppkit`: first, budget, reproduce, lab, break, key, assignment, execute,
 reference, claims, compare, cluster, data, and what other packages add."""
 
+import gc
 import io
 import sys
 from importlib import metadata
@@ -506,6 +507,7 @@ def main() -> None:
 
     A sign that the terminal or file has no room for, such as a tick in ASCII, is written as
     Python does."""
+    gc.set_threshold(100_000)  # a table of 500 rows is read without a search for cycles
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

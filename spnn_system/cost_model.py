@@ -6,7 +6,9 @@ without sending any.
         + rounds x latency
 
 Every pair of parties has a full-duplex link of its own, so messages of one round on different
-links, or in different directions, travel side by side; the next round waits for the slowest. A
+links, or in different directions, travel side by side; the next round waits for the slowest. With
+`line="machine"` each party has one line to all others instead, full-duplex too, and a round waits
+for the machine that sends or receives most. A
 table is what `Transcript.table` gives, of a run or, for sizes at which nobody wants to wait for a
 run, of `epoch_table` and its kin: one row a message with its step, round, phase, sender, receiver,
 name and n_bytes. Each message counts once: as "online" (of a training step), as "offline" (for
@@ -30,6 +32,7 @@ from ppkit.spnn.secureml import SecureML
 from ppkit.validation import must_be, one_of
 
 PARTS = ("once", "offline", "online")
+LINES = ("link", "machine")  # whose the bandwidth is: each pair's link, or a party's one line
 # what a step sends beside the forward pass of the first layer
 BEYOND = ("h_L", "dL/dh_L", "dL/dh1")
 FLOAT = 4  # bytes of a number that a rival sends in the clear
@@ -64,19 +67,24 @@ def floor(table: pd.DataFrame, bandwidth: float) -> float:
 
 
 def online_seconds(
-    table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0
+    table: pd.DataFrame,
+    *,
+    bandwidth: float,
+    latency: float = 0.0,
+    compute: float = 0.0,
+    line: str = "link",
 ) -> float:
     """Seconds of the training steps of a table: the formula of this module.
 
-    bandwidth: bits per second, > 0.  latency: seconds that a message takes beside its bytes, one
-    way, >= 0.
+    bandwidth: bits per second, > 0.  line: of LINES.
+    latency: seconds that a message takes beside its bytes, one way, >= 0.
     compute: seconds of the same steps on a network that costs nothing, >= 0: measured, of an
     unshaped run.
     Departs from a run: that one round ends before the next begins is the slowest order there is;
     where the next round's messages of one party wait only for what reached it early, a run gains on
     this.
     """
-    return _seconds(part(table, "online"), bandwidth, latency, compute)
+    return _seconds(part(table, "online"), bandwidth, latency, compute, line)
 
 
 def once_seconds(
@@ -89,19 +97,25 @@ def once_seconds(
 
 
 def offline_seconds(
-    table: pd.DataFrame, *, bandwidth: float, latency: float = 0.0, compute: float = 0.0
+    table: pd.DataFrame,
+    *,
+    bandwidth: float,
+    latency: float = 0.0,
+    compute: float = 0.0,
+    line: str = "link",
 ) -> float:
     """Seconds that the dealer sends ahead of time: its links side by side, nobody answers, so
     latency counts once.
 
     compute + 8 (largest bytes on one link) / bandwidth + latency
 
+    line: of LINES; of a machine's line, all that the dealer sends.
     Without a dealer two holders answer each other in every step: the formula of this module.
     """
     rows = part(table, "offline")
     if DEALER in set(rows["sender"]):
         rows = rows.assign(round=0)
-    return _seconds(rows, bandwidth, latency, compute)
+    return _seconds(rows, bandwidth, latency, compute, line)
 
 
 def crossing(
@@ -319,17 +333,23 @@ def _of_an_epoch(
     return pd.concat([sized(n_rows, 0), *steps], ignore_index=True)[COLUMNS]
 
 
-def _along(rows: pd.DataFrame) -> tuple[int, int]:
-    """Bytes on the busiest link of each round, added up, and the number of rounds in which anything
+def _along(rows: pd.DataFrame, line: str = "link") -> tuple[int, int]:
+    """Bytes on the busiest line of each round, added up, and the number of rounds in which anything
     is sent.
     """
-    links = rows.groupby(["round", "sender", "receiver"])["n_bytes"].sum()
-    busiest = links.groupby("round").max()
+    ends = [["sender", "receiver"]] if line == "link" else [["sender"], ["receiver"]]
+    of_a_round = [
+        rows.groupby(["round", *end])["n_bytes"].sum().groupby("round").max() for end in ends
+    ]
+    busiest = pd.concat(of_a_round, axis=1).max(axis=1)
     return int(busiest.sum()), len(busiest)
 
 
-def _seconds(rows: pd.DataFrame, bandwidth: float, latency: float, compute: float) -> float:
+def _seconds(
+    rows: pd.DataFrame, bandwidth: float, latency: float, compute: float, line: str = "link"
+) -> float:
     must_be("a finite number > 0", bandwidth=bandwidth)
     must_be("a finite number >= 0", latency=latency, compute=compute)
-    n_bytes, n_rounds = _along(rows)
+    one_of(LINES, line=line)
+    n_bytes, n_rounds = _along(rows, line)
     return compute + 8 * n_bytes / bandwidth + n_rounds * latency

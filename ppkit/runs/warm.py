@@ -93,7 +93,8 @@ class WarmParent(AbstractContextManager):
         self._open.enter_context(own)
         own.settimeout(ANSWER_SECONDS)
         self._errors = self._open.enter_context(tempfile.TemporaryFile())
-        command = [sys.executable, "-P", "-m", "ppkit.runs.warm_parent", str(its.fileno())]
+        command = [sys.executable, "-P", "-X", "frozen_modules=off"]  # as ipykernel's own kernels
+        command += ["-m", "ppkit.runs.warm_parent", str(its.fileno())]
         kept = {name: value for name, value in self._variables.items() if name not in OF_A_JOB}
         with its:
             process = subprocess.Popen(

@@ -31,6 +31,7 @@ OF_EVERY_JOB = (
     *("papermill", "papermill.iorw", "nbclient", "nbformat", "nbconvert", "bleach"),
     *("ppkit.runs.execute", "ipykernel.kernelapp", "ipykernel.zmqshell", "ipykernel.ipkernel"),
     *("IPython.core.completerlib", "IPython.extensions.storemagic", "tornado.platform.asyncio"),
+    *("ipykernel.debugger", "IPython.core.debugger"),  # each kernel has one, used or not
 )
 # They look for a running shell while they are imported.
 LOOK_FOR_SHELL = {"ipywidgets", "IPython", "tqdm"}

@@ -347,3 +347,26 @@ def test_a_notebook_becomes_a_script_of_its_language(tmp_path):
 
     text, resources = ScriptExporter().from_filename(str(LESSONS[0]))
     assert resources["output_extension"] == ".py" and "profile.of(" in text
+
+
+NAME = re.compile(r"`([a-z]+(?:_[a-z0-9]+)+)(?:\(\))?`")  # with an underscore: a name in code
+
+
+@pytest.fixture(scope="module")
+def names_in_code() -> set[str]:
+    """Every word of the kit's code and claims, and the names of its notebooks."""
+    files = [
+        path
+        for folder in ("ppkit", "spnn_system", "tools")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".toml", ".json")
+    ]
+    words = set(re.findall(r"\w+", " ".join(path.read_text("utf-8") for path in files)))
+    return words | {path.stem for path in LESSONS + SOLUTIONS + RECORDS}
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_each_name_that_a_text_sets_as_code_is_somewhere_in_code(path, names_in_code):
+    own = {word for cell in cells(path) for word in re.findall(r"\w+", cell.source)}
+    named = {name for cell in cells(path, "markdown") for name in NAME.findall(cell.source)}
+    assert named <= names_in_code | own

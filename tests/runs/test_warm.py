@@ -185,6 +185,7 @@ def test_imports_are_found_in_every_form():
     assert ("j", "") in list(warm_parent.imports(ast.walk(tree)))
 
 
+@pytest.mark.processes  # what a kernel needs asks `uname` for its processor
 def test_a_folder_of_data_does_not_take_the_place_of_a_name(tmp_path, monkeypatch):
     """As ppkit.verdicts has a function `claims` and a folder of that name."""
     package = tmp_path / "shadowed"

@@ -48,8 +48,10 @@ def outlier(points: float, content: float) -> dict:
     return dict(hidden={"clip 1": {"pointed at": points, "comes back": content}})
 
 
-def worth(plain: float, clip: float, noise: float) -> dict:
-    return dict(worth={"plain": [plain], "clip only": [clip], "clip and noise": [noise]})
+def worth(plain: float, clip: float, *noise: float) -> dict:
+    """By seed; the noise moves them, plain and clip do not."""
+    n = len(noise)
+    return dict(worth={"plain": [plain] * n, "clip only": [clip] * n, "clip and noise": [*noise]})
 
 
 def mail(holder: str | None) -> dict:
@@ -137,9 +139,10 @@ OUTCOMES = {
         (dict(means={1: 4.0, 8: rows}), letter) for rows, letter in zip((4, 5, 9), "abc")
     ],
     ("02b", "price"): [
-        (worth(0.8, 0.6, 0.59), "a"),
-        (worth(0.83, 0.82, 0.76), "b"),
-        (worth(0.8, 0.8, 0.79), "c"),
+        (worth(0.8, 0.6, 0.59, 0.58), "a"),
+        (worth(0.83, 0.82, 0.76, 0.75), "b"),
+        (worth(0.8, 0.75, 0.74, 0.66), "c"),  # the seeds disagree
+        (worth(0.83, 0.8, 0.76, 0.7), "c"),  # they lie further apart than what they say
     ],
     ("02b", "samplers"): [
         (dict(prices={"shuffled": {"attained": price}, "coins": {"holds": 2.2}}), letter)

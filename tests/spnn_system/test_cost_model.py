@@ -200,6 +200,9 @@ def test_a_round_waits_for_its_busiest_link_and_directions_do_not_share_one():
     assert once_seconds(table, bandwidth=8, latency=0.25, compute=1) == 500 + 0.25 + 1
     # B's link; they stream
     assert offline_seconds(table, bandwidth=8, latency=0.25, compute=1) == 550 + 0.25 + 1
+    # a line for each machine: the server hears both holders, the dealer serves both
+    assert online_seconds(table, bandwidth=8, line="machine") == 150 + 1_900 + 7
+    assert offline_seconds(table, bandwidth=8, line="machine") == 1 + 400 + 550
 
 
 def test_nothing_sent_takes_the_time_of_computing():
@@ -303,6 +306,8 @@ def test_tables_and_sizes_that_cannot_be_are_refused():
         floor(table, 0)
     with pytest.raises(ValueError, match="compute_b must be a finite number >= 0, got -1"):
         crossing(table, 1, table, -1)
+    with pytest.raises(ValueError, match="line must be one of link, machine, got 'hub'"):
+        online_seconds(table, bandwidth=1, line="hub")
     with pytest.raises(ValueError, match="part must be one of once, offline, online, got 'late'"):
         part(table, "late")
     for n_rows, batch in ((0, 5), (5, 0)):
