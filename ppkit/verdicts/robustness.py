@@ -377,7 +377,8 @@ def settled(rows: list[Row]) -> list[Row]:
     A claim that a setting turns "depends on" it, whichever way: it has no credit, and its witness
     shows the two runs. So does one whose file names rows that are ours at other settings
     (`statements.Claim.witness`), if these exclude each other; they come before the settings, since
-    they were measured at the row's own size.  What says only that something can be
+    they were measured at the row's own size. Settings that turn it at the paper's size stand beside
+    them.  What says only that something can be
     (`statements.Claim.existence`), and is so at the main setting, no other setting turns.
 
     A witness against the paper has the size at which the row was decided. A row that was reproduced
@@ -402,12 +403,23 @@ def settled(rows: list[Row]) -> list[Row]:
             one_size = claim is not None and claim.decided_by == "quick"
             on = tried.get(row.id, {})
             row = _weighed(row, on, every, may_turn=not exists, one_size=one_size)
-        if beside.witness:
-            row = replace(
-                row, verdict=beside.verdict, depends_on=beside.depends_on, witness=beside.witness
-            )
-        done.append(row)
+        done.append(_with_both(row, beside) if beside.witness else row)
     return done
+
+
+def _with_both(row: Row, beside: Row) -> Row:
+    """The row with the witness of its claim's other rows, and with the settings that turn it at the
+    paper's size, too."""
+    larger = row.robustness.larger if row.robustness and row.profile == "paper" else []
+    turning = [turn for turn in larger if turn.verdict != row.alone]
+    names = dict.fromkeys(name for turn in turning for name in turn.choice.split(" and "))
+    depends_on = [*beside.depends_on, *names]
+    return replace(
+        row,
+        verdict=f"{rules.DEPENDS} {' and '.join(depends_on).replace('_', ' ')}",
+        depends_on=depends_on,
+        witness=[*beside.witness, *(_at(row, turn) for turn in turning[:1])],
+    )
 
 
 def _weighed(
