@@ -39,6 +39,7 @@ AT_MOST = {
     "wu2020": 120,
     "zhou2021_attacks": 180,
     "zhou2021_dial": 150,
+    "zhou2021_distress": 100,
     "zhou2021_method": 150,
     "zhou2021_system": 150,
 }

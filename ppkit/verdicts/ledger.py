@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from ppkit import project
 from ppkit.validation import not_above
 from ppkit.verdicts import rows, rules, wording
+from ppkit.verdicts.repeats import Repeats
 from ppkit.verdicts.rows import Result, Row, Sighting
 from ppkit.verdicts.statements import Claim, Statement, claims, every_claim
 
@@ -79,7 +80,9 @@ class Ledger:
     ) -> Row:
         """Decide claim `id` (without the paper's key) on what was measured, and keep the row.
 
-        values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it.
+        values: a number, one per seed, or a dict from arm to either, as the claim's rule takes it;
+        or `Repeats`, whose mean is the number: then its interval over splits decides, as that of
+        few positives does, and no share of seeds has to agree.
         data: of the class that the project names (a Dataset from `load`), or FORMULA.
         against: what the paper claims, if it is computed and not printed.
         proven: an upper bound that holds by proof (claim_fails_if_attained); where data is FORMULA
@@ -89,8 +92,8 @@ class Ledger:
         needs: rows of data that this row takes, None for what the ledger was told; with fewer the
         verdict is "not tried: needs N rows".
         Returns the row; its repr is one line.
-        ValueError on an unknown id, data that is neither, few positives without an interval, or
-        more attained than is proved.
+        ValueError on an unknown id, data that is neither, few positives without an interval,
+        `Repeats` with an interval of another kind, or more attained than is proved.
         """
         claim = self._claim(id)
         _refuse_other_data(data)
@@ -105,6 +108,12 @@ class Ledger:
                 f"{id}: {positives} positives are fewer than {FEW_POSITIVES}, "
                 "so halfwidth must be given"
             )
+        rests_on, spread = f"{positives} positives" if few else "", None
+        if isinstance(values, Repeats):
+            if positives is not None or halfwidth:
+                raise ValueError(f"{id}: Repeats have an interval of their own, so give no other")
+            rests_on, spread = str(values), values.spread
+            values, halfwidth = values.mean, values.halfwidth
         if needs is None:
             needs = self.needs.get(data.name, 0)
         result = self._about_the_run(claim, data, note)
@@ -115,10 +124,14 @@ class Ledger:
                 values,
                 against=against,
                 proven=proven,
-                halfwidth=halfwidth if few else 0.0,
+                halfwidth=halfwidth if rests_on else 0.0,
                 printed=claim.printed or claim.computed,
             )
-            result = _judged(result, claim, evidence, halfwidth, positives if few else None)
+            result = _judged(result, claim, evidence, halfwidth, rests_on)
+            if spread is not None:
+                result = replace(result, spread=spread)
+                if result.detail == rules.DIRECTION and abs(values) <= halfwidth:
+                    result = replace(result, detail="")  # the interval holds 0
         row = decided(claim, [result])
         self._rows[claim.id] = row
         self._write()
@@ -219,12 +232,12 @@ class Ledger:
 
 
 def _judged(
-    result: Result, claim: Claim, evidence: rules.Evidence, halfwidth: float, positives: int | None
+    result: Result, claim: Claim, evidence: rules.Evidence, halfwidth: float, rests_on: str
 ) -> Result:
     """A result with its number, and with what the rule of the claim says of it.
 
-    halfwidth: of the interval of one value, 0 where none is known.  positives: in the test set,
-    where they are few; None where they are enough.
+    halfwidth: of the interval of one value, 0 where none is known.  rests_on: what this interval
+    rests on, if it decides (few positives, repeats), in words; "" where the mean decides.
     """
     rule = rules.QUESTION
     if claim.rule:
@@ -233,12 +246,12 @@ def _judged(
     outcome = rule.decide(evidence)
     by_rows = rules.possible(rule, evidence, halfwidth)
     by_seeds = rules.possible(rule, evidence)
-    if positives is not None and len(by_rows) > 1:
-        outcome = replace(outcome, verdict=rules.UNDECIDED, detail=f"{positives} positives", why="")
+    if rests_on and len(by_rows) > 1:
+        outcome = replace(outcome, verdict=rules.UNDECIDED, detail=rests_on, why="")
     why = [outcome.why]
-    if positives is not None:
+    if rests_on:
         width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"
-        why.append(f"{positives} positives: decided by the interval, half-width {width}")
+        why.append(f"{rests_on}: decided by the interval, half-width {width}")
     why.append(result.note)
     judged = replace(
         result,
