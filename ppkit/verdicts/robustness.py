@@ -397,13 +397,14 @@ def settled(rows: list[Row]) -> list[Row]:
     done = []
     for row in rows:
         beside = _beside_other_rows(row, claims, by_id) if row.id in claims else row
+        turned_by_rows = beside is not row  # not again, where it was settled before
         if row.kind != "question":
             claim = claims.get(row.id)
             exists = claim is not None and claim.existence and row.alone == rules.REPRODUCED
             one_size = claim is not None and claim.decided_by == "quick"
             on = tried.get(row.id, {})
             row = _weighed(row, on, every, may_turn=not exists, one_size=one_size)
-        done.append(_with_both(row, beside) if beside.witness else row)
+        done.append(_with_both(row, beside) if turned_by_rows else row)
     return done
 
 
