@@ -127,7 +127,7 @@ def _keeps_credit_by_its_size(row: Row) -> bool:
     claim = statements.every_claim().get(row.id)
     if claim is None or row.kind != "claim" or not (row.robustness and row.robustness.turns):
         return False
-    if claim.existence or claim.witness and row.depends_on == [claim.witness["choice"]]:
+    if claim.existence or claim.witness and claim.witness["choice"] in row.depends_on:
         return False
     if rules.plain(row.verdict) in rules.OPEN:
         return False
