@@ -55,6 +55,11 @@ REFUSED = [
         "no run has any yet, `ppkit reproduce` makes one",
     ),
     (["claims", "latest"], "unknown run 'latest': there are none yet"),
+    (
+        ["claims", "wu2020.psi.optimum_fraud"],
+        "wu2020.psi.optimum_fraud is a row, not a run: "
+        "type ppkit claims --rows wu2020.psi.optimum_fraud",
+    ),
     (["compare", "latest", "20990101"], "unknown run 'latest': there are none yet"),
     (["reference", "20990101"], "unknown run '20990101': there are none yet"),
 ]

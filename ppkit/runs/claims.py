@@ -33,8 +33,10 @@ def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
     where other ids begin with it.
     turned: list the claims that a choice or other data turn.  None of these: what came out, in
     short.
-    Refused if no row has this beginning.
+    Refused if no row has this beginning, or if `run` is the id of a row.
     """
+    if run in statements.every_claim():
+        raise Refused(f"{run} is a row, not a run: type ppkit claims --rows {run}")
     if run is None and not (project.root() / REFERENCE).exists():
         run = newest_run()
     every = rows_of(run)

@@ -6,7 +6,9 @@ from collections import Counter
 from ppkit.verdicts import ledger, robustness, rules, statements, wording
 from ppkit.verdicts.rows import Row
 
-IN_A_COUNT = {rules.DEPENDS: "turned by a choice or the data"}  # where a number stands before it
+IN_A_COUNT = {
+    rules.DEPENDS: "that depend on a choice or the data"
+}  # where a number stands before it
 
 
 def scoreboard(rows: list[Row]) -> str:
@@ -61,31 +63,34 @@ def outcome(rows: list[Row]) -> str:
 
 
 def came_out(claims: list[Row]) -> str:
-    """How many claims have which verdict, in words.  Refuted claims with one cause are one
-    mistake."""
+    """How many claims have which verdict, in words; of the reproduced, on which data.  Refuted
+    claims with one cause are one mistake."""
     number = Counter(rules.plain(row.verdict) for row in claims)
     parts = []
     for name in (*rules.VERDICTS, rules.NOT_TRIED):
         if number[name]:
             parts.append(f"{number[name]} {IN_A_COUNT.get(name, name)}")
+        if number[name] and name == rules.REPRODUCED:
+            parts[-1] += _on_which_data(claims)
         if number[name] and name == rules.REFUTED:
             causes = wording.causes_of_refuted(claims)
-            parts[-1] += f" for {causes} reason{'s' if causes > 1 else ''}"
+            parts[-1] += f" ({causes} mistake{'s' if causes > 1 else ''})"
     return f"of {len(claims)} claims {', '.join(parts)}"
 
 
+def _on_which_data(claims: list[Row]) -> str:
+    outcomes = Counter(wording.outcome(row) for row in claims)
+    own, other = outcomes[rules.REPRODUCED], outcomes[wording.ON_OTHER_DATA]
+    return f" ({own} on formulas or the paper's own data, {other} on stand-ins or simulated data)"
+
+
 def in_all(rows: list[Row]) -> str:
-    """How many claims of all papers have which verdict, and on which data, as Markdown.
+    """How many claims of all papers have which verdict, as Markdown.
 
     rows: the claims of figures/claims.json.
     """
     claims = [row for row in rows if row.kind == "claim"]
-    outcomes = [wording.outcome(row) for row in claims]
-    return (
-        f"**In all,** {came_out(claims)}. {outcomes.count(rules.REPRODUCED)} of the reproduced "
-        f"rest on formulas or the paper's own data, {outcomes.count(wording.ON_OTHER_DATA)} on "
-        "stand-ins or simulated data."
-    )
+    return f"**In all,** {came_out(claims)}."
 
 
 def findings_in_short(rows: list[Row]) -> str:
@@ -173,8 +178,9 @@ def changed_in_short(rows: list[Row]) -> str:
     claims = [row for row in rows if row.kind == "claim"]
     changed = [row for row in claims if row.amended]
     return (
-        f"{len(changed)} of {len(claims)} claims had their rule or words changed after a run was "
-        "seen; [the list](docs/changed_rules.md) has each change, its day and its reason."
+        f"{len(changed)} of {len(claims)} claims had their rule, measure or words changed after a "
+        "first run was seen, and were run again by what then stood; [the list]"
+        "(docs/changed_rules.md) has each change, its day and its reason, and counts the rules."
     )
 
 

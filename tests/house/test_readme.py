@@ -116,18 +116,16 @@ def test_the_outcome_of_a_paper_is_one_line_and_that_of_all_another():
     rows = changed(claims, {k: {"verdict": said} | on for k, said in enumerate(verdicts)})
     rows[3] = replace(rows[3], data="formula")
     first, *_, line = pages.outcome(rows).splitlines()
-    counted = f"of {len(claims)} claims 3 reproduced, 1 not reproduced, 2 refuted for 1 reason, "
-    counted += "1 turned by a choice or the data, 1 undecided, 1 out of reach, "
+    counted = f"of {len(claims)} claims 3 reproduced (1 on formulas or the paper's own data, "
+    counted += "2 on stand-ins or simulated data), 1 not reproduced, 2 refuted (1 mistake), "
+    counted += "1 that depend on a choice or the data, 1 undecided, 1 out of reach, "
     counted += f"{len(claims) - 9} not tried"
     title, said = statements.short_titles()["wu2020"], statements.outcomes()["wu2020"]
     section = pages.anchor(f"{statements.titles()['wu2020']} (wu2020)")
     assert f"## {statements.titles()['wu2020']} (wu2020)" in pages.findings(rows)
     link = f"[wu2020](docs/findings.md#{section})"
     assert line == f"- **{title}** ({link}). {said} *O{counted[1:]}.*"
-    assert first == (
-        f"**In all,** {counted}. 1 of the reproduced rest on formulas or the paper's own data, "
-        "2 on stand-ins or simulated data."
-    )
+    assert first == f"**In all,** {counted}."
 
 
 def test_what_was_changed_after_a_run_is_counted_and_listed():
@@ -137,7 +135,9 @@ def test_what_was_changed_after_a_run_is_counted_and_listed():
         Row(id="wu2020.c", kind="claim", **about),
         Row(id="wu2020.d", kind="question", amended="2026-11-23: new", **about),
     ]
-    assert pages.changed_in_short(rows).startswith("1 of 2 claims had their rule or words changed")
+    assert pages.changed_in_short(rows).startswith(
+        "1 of 2 claims had their rule, measure or words changed"
+    )
     said = pages.changed(rows)
     assert "2 of 3 rows." in said and "| `a.b` | claim | 2026-11-22: .5 \\| .6 |" in said
     assert "`c`" not in said
