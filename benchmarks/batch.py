@@ -18,7 +18,7 @@ import nbformat
 from bars import Bar, bar, on_one_core
 
 from ppkit.runs import run_folder
-from ppkit.runs.worker import Children
+from ppkit.runs.children import Children
 
 EQUAL, MANY, REPEATS = 8, 200, 3
 SECONDS_OF_MANY, KILLED_EVERY = 2.0, 20.0

@@ -26,8 +26,9 @@ from uuid import uuid4
 from distributed import Client, Future, Security, get_worker
 
 from ppkit.runs import Refused, cut, key, reason, run_folder, tls
+from ppkit.runs.children import Children
 from ppkit.runs.warm import WarmParent
-from ppkit.runs.worker import DONE, Children, failed
+from ppkit.runs.worker import DONE, failed
 
 LOOKS_EVERY = 1.0  # seconds between two looks at who is there
 ASKS_EVERY = 0.1  # seconds between two looks at the jobs that are away
@@ -109,7 +110,7 @@ class BadAnswer(ValueError):
 
 
 class Workers(AbstractContextManager):
-    """The workers of a scheduler, as `worker.Children` are those of this machine.
+    """The workers of a scheduler, as `children.Children` are those of this machine.
 
     client: as `connect` gives it.  source: as `jobs.Job`.  files: that a notebook reads, as
     `beside` gives them.
@@ -149,7 +150,7 @@ class Workers(AbstractContextManager):
             ) from None
         for address, has in answers.items():
             name = f"worker {there[address]['name']} on {urlsplit(address).hostname}"
-            if other := differs(self._here, has):
+            if other := difference(self._here, has):
                 self.refused[address] = f"{name} is refused: {other}"
                 print(self.refused[address])
             else:
@@ -183,7 +184,7 @@ class Workers(AbstractContextManager):
         self._send(self.running[name])
 
     def next_event(self, meanwhile: Callable[[], object]) -> tuple[str, dict]:
-        """Wait for the next job that ends: (name, {"done": {...}}), as `worker.Children` has it;
+        """Wait for the next job that ends: (name, {"done": {...}}), as `children.Children` has it;
         its files are then in the folder that its spec names.  ("", {}) where a worker is free."""
         while True:
             if time.monotonic() > self._look_at:
@@ -333,7 +334,7 @@ def _parent_here(told: dict, notebook: Path) -> WarmParent | None:
     return _PARENTS[told["notebook"]]
 
 
-def differs(here: dict, there: object) -> str:
+def difference(here: dict, there: object) -> str:
     """In what a worker differs, in words; "" if in nothing.
 
     here: as `key.surroundings`.  there: the same of the worker, or the error that it gave.

@@ -14,7 +14,8 @@ from tqdm import tqdm
 
 from ppkit.process_tree import terminated_like_interrupted
 from ppkit.runs import catalogue, environment, run_folder, warm
-from ppkit.runs.worker import DONE, FRESH, RUNNING
+from ppkit.runs.children import FRESH
+from ppkit.runs.worker import DONE, RUNNING
 
 MEMORY = 2560  # MB that a notebook is planned with
 # Quick: one, as the committed values were computed; small networks do not gain from more, and on a
@@ -24,8 +25,10 @@ THREADS = {"quick": 1, "paper": None}
 
 
 class Executor(Protocol):
-    """What executes jobs: `worker.Children` on this machine, `cluster.Workers` on others.  Leaving
-    its block ends what still runs."""
+    """What executes jobs: `children.Children` on this machine, `cluster.Workers` on others.
+
+    Leaving its block ends what still runs.
+    """
 
     def __enter__(self) -> object: ...
 
@@ -102,10 +105,10 @@ class Job:
             shutil.rmtree(self.folder.path / ".cache" / self.name)
 
 
-def warm_parent(jobs: Mapping[str, Job]) -> AbstractContextManager[warm.WarmParent | None]:
+def parent_of(jobs: Mapping[str, Job]) -> AbstractContextManager[warm.WarmParent | None]:
     """What the workers of these jobs are forked from, within a block.
 
-    None where a fresh interpreter does as well: for a single job, for jobs on several threads, and
+    None where a new interpreter does as well: for a single job, for jobs on several threads, and
     elsewhere than on Linux.
     """
     if len(jobs) < 2 or sys.platform != "linux":
@@ -147,7 +150,7 @@ def work_off(jobs: Mapping[str, Job], executor: Executor) -> bool:
         except KeyboardInterrupt:
             return False
     for why, count in fresh.items():
-        print(f"{count} of {len(jobs)} started on a fresh interpreter: {why}")
+        print(f"{count} of {len(jobs)} started on a new interpreter: {why}")
     return True
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ppkit import project
 from ppkit.runs import Refused, batch, catalogue, cut, index, jobs, key, reason, run_folder
+from ppkit.runs.children import Children
 from ppkit.runs.run_folder import Task
-from ppkit.runs.worker import FAILED, Children
+from ppkit.runs.worker import FAILED
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -59,7 +60,7 @@ def reproduce(
     at_once: jobs at a time, >= 1; None for `jobs.at_once`.  limit: seconds that each may take, > 0.
     fresh: begin a new folder even if an unfinished one fits.
     warm: fork kernels from one process that has imported what they import, where that pays (see
-    `jobs.warm_parent`); else each starts on a fresh interpreter.
+    `jobs.parent_of`); else each starts on a new interpreter.
     runs: None for the project's runs/.
     client: of a scheduler, as `cluster.connect` gives it; None for this machine.
     Returns the exit code: 0, 1 if a notebook failed, 130 if interrupted.  Refused on bad input,
@@ -90,7 +91,7 @@ def reproduce(
 
         [path] = chosen.values()
         return carry_out(folder, missing, cluster.Workers(client, source, cluster.beside(path)))
-    with jobs.warm_parent(missing) if warm else nullcontext() as parent:
+    with jobs.parent_of(missing) if warm else nullcontext() as parent:
         return carry_out(folder, missing, Children(at_once or jobs.at_once(profile), parent))
 
 

@@ -1,9 +1,14 @@
 """Workers and kernels without their start: forked from a parent process that has imported what the
 notebooks of a run import.
 
-A job on a fresh interpreter imports some seconds long before its first own line. The parent (see
-`warm_parent`) pays that once a run. Where a job cannot be forked it starts on a fresh interpreter,
-as ever, and the run says why. Linux only.
+A job on a new interpreter imports some seconds long before its first own line. The parent pays
+that once a run. Where a job cannot be forked it starts on a new interpreter, as ever, and the run
+says why. Linux only.
+
+`jobs` decides whether a run has a parent, and hands its jobs to `children`, which starts a `worker`
+for each. This module starts the parent and asks it for workers; `warm_parent` is what the parent
+runs; `spare_kernel` is the kernel that a forked worker forks. `ppkit.process_tree` ends them all.
+Tests: tests/runs/test_warm.py of all that is forked, and a file of its own for each other module.
 """
 
 import json

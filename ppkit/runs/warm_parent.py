@@ -171,7 +171,7 @@ def _wait_for_the_ended(*_) -> None:
 
 
 def _become_worker(request: dict, streams: list[int]) -> None:
-    """Go on as the worker that `worker.Children` would have started."""
+    """Go on as the worker that `children.Children` would have started."""
     os.setsid()
     for standard, stream in enumerate(streams):
         os.dup2(stream, standard)

@@ -3,7 +3,7 @@
 import pytest
 
 from ppkit.runs import environment, run
-from ppkit.runs.worker import Children
+from ppkit.runs.children import Children
 
 pytestmark = pytest.mark.processes
 

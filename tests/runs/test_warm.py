@@ -15,7 +15,7 @@ from ppkit import process_tree
 from ppkit.runs import warm_parent
 from ppkit.runs.warm import NotWarm, WarmParent
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="a fresh interpreter elsewhere")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="a new interpreter elsewhere")
 PARAMETERS = "SEED = 0"
 DRAWS = """\
 import sys
@@ -112,13 +112,13 @@ def test_a_limit_ends_a_forked_kernel_and_what_it_started(project):
             "import pathlib, threading\nthreading.Thread(target=input, daemon=True).start()\n"
             "import time; threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
             "import beside",
-            "2 of 2 started on a fresh interpreter: what it imported runs threads: python",
+            "2 of 2 started on a new interpreter: what it imported runs threads: python",
         ),
         (
             "word = 1",
             "import beside, os, pathlib\n"
             "pathlib.Path(beside.__file__).write_text(f'word = {SEED + 2}  # more')",
-            "1 of 2 started on a fresh interpreter: beside.py has changed since the run began",
+            "1 of 2 started on a new interpreter: beside.py has changed since the run began",
         ),
     ],
 )
