@@ -50,9 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given.parent is not None:
         die_with_parent(given.parent)
     try:
-        # who starts several has asked already
         config = load(given.config)
         config = config.prediction() if given.predict else config
+        # fresh without asking: who starts several has asked already
         return start(config, given.role, resume=given.resume, fresh=not given.resume)
     except (ValueError, FileNotFoundError) as error:
         print(f"ppkit: {error}", file=sys.stderr)

@@ -21,7 +21,8 @@ from spnn_system.roles.protocol_side import admission, side_of, warm_up
 from spnn_system.roles.saves import Saves
 from spnn_system.run.checkpoints import Changed, Checkpoints, Damaged, root_secret
 from spnn_system.run.journal import Journal, SentBefore
-from spnn_system.run.reports import ORDER, OddPlan, measured, named, plan_of, say
+from spnn_system.run.plan import OddPlan, plan_of
+from spnn_system.run.reports import ORDER, measured, named, say
 from spnn_system.run.role_folder import METRICS, RoleFolder
 from spnn_system.transport.links import Interrupted, OutOfTurn, Rejected, Silent, Stopped
 

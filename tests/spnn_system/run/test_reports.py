@@ -1,10 +1,10 @@
-"""What the coordinator lets be said, and which plan a role takes."""
+"""What the coordinator lets be said."""
 
 import re
 
 import pytest
 
-from spnn_system.run.reports import OddPlan, Plan, checked, plan_of
+from spnn_system.run.reports import checked
 
 WHOLE = {
     "hello": {"config": "c" * 64, "columns": 3, "resume": False, "saved": []},
@@ -53,13 +53,3 @@ def test_the_coordinator_refuses_to_be_told_more(said, why):
         for key in keys:
             with pytest.raises(ValueError, match=f"{kind} must have .*{key}"):
                 checked({k: v for k, v in good.items() if k != key}, roles, steps=6)
-
-
-def test_a_role_goes_on_from_no_step_that_it_did_not_say(tmp_path):
-    """Or a coordinator could let masks repeat: a resumed role that starts again at 0."""
-    for saved, start, others in ((None, None, (0, 4)), ([0, 2, 4], 2, (None, 6, "2", [2]))):
-        plan = {"kind": "plan", "columns": [3, 2], "start": start}
-        assert plan_of(plan, "B", saved=saved) == Plan((3, 2), start)
-        for other in others:
-            with pytest.raises(OddPlan, match="the plan goes on from step .*, and holder B "):
-                plan_of({**plan, "start": other}, "B", saved=saved)
