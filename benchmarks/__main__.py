@@ -16,6 +16,7 @@ import dpsgd_step
 import dpstgd_step
 import forked
 import network_epoch
+import notebook_seconds
 import numpy
 import paillier_layer
 import paillier_triples
@@ -26,7 +27,6 @@ import spnn_step
 import starts
 import torch
 
-import notebooks
 from ppkit import documents
 from ppkit.atomic_writing import write_whole
 from ppkit.project import root
@@ -67,7 +67,7 @@ STEPS = {
         forked,
     )
 } | {
-    name: functools.partial(notebooks.run, name, path)
+    name: functools.partial(notebook_seconds.run, name, path)
     for name, path in catalogue.notebooks(solutions=True).items()
 }
 

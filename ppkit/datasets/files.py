@@ -1,6 +1,5 @@
 """Finding a real file, and one that almost has its name."""
 
-import hashlib
 import os
 import re
 from itertools import product
@@ -128,12 +127,6 @@ def _inside(path: Path) -> list[str]:
         return members(path) if path.suffix.casefold() == ".zip" else []
     except UNREADABLE:
         return []
-
-
-def sha256(path: Path) -> str:
-    """The file's SHA-256 in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_table(found: Found, largest: int) -> Rows:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from ppkit.checksum import sha256
 from ppkit.datasets import creditcard, distress, lending
 from ppkit.datasets.checks import Checked
 from ppkit.datasets.dataset import Dataset, made, noted, subset, verified
-from ppkit.datasets.files import Found, alike, find, places, read_table, sha256
+from ppkit.datasets.files import Found, alike, find, places, read_table
 from ppkit.sources import Kind, decided
 from ppkit.validation import must_be, one_of
 

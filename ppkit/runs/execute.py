@@ -19,10 +19,10 @@ from nbconvert.filters import strip_ansi
 from nbconvert.preprocessors.coalescestreams import CoalesceStreamsPreprocessor
 
 from ppkit.atomic_writing import write_whole
+from ppkit.output_kinds import WIDGET_VIEW
 from ppkit.process_tree import die_with_parent
 from ppkit.runs import ANSWER_SECONDS, Refused, catalogue
 from ppkit.runs.environment import for_kernel
-from ppkit.runs.pages import WIDGET_VIEW
 from ppkit.runs.spare_kernel import SpareKernel, SpareProvisioner
 
 KERNEL = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ppkit import project
+from ppkit.checksum import sha256
 from ppkit.runs import catalogue
 from ppkit.runs.run_folder import Task
 from ppkit.verdicts import statements
@@ -54,9 +55,3 @@ def sources() -> dict[str, str]:
             if file.is_file() and "__pycache__" not in file.parts:
                 sums[file.relative_to(Path(top).parent).as_posix()] = sha256(file)
     return sums
-
-
-def sha256(path: Path) -> str:
-    """The file's SHA-256 in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

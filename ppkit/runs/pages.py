@@ -8,20 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ppkit.atomic_writing import whole, write_whole
+from ppkit.output_kinds import SHOWN, WIDGET_VIEW
 
 if TYPE_CHECKING:
     from nbconvert import HTMLExporter
     from nbformat import NotebookNode
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+KEPT = {*SHOWN, "text/plain"}  # kinds of output that stay on a page; all others go
 MATHJAX = "mathjax"
 # What TeX in, HTML out in STIX-Web never asks for; all else of MathJax is copied.
 NOT_NEEDED = ("SVG", "localization", "mathmaps", "asciimath2jax.js")
 TEMPLATES = Path(__file__).with_name("templates")
-SHOWN = (  # kinds of output that a page shows; all others go
-    *("text/html", "text/markdown", "text/latex", "text/plain"),
-    *("image/png", "image/jpeg", "image/svg+xml"),
-)
 TAGS = (
     "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption "
     "figure h1 h2 h3 h4 h5 h6 hr i img input ins kbd li mark ol p pre s samp small span strong sub "
@@ -92,7 +89,7 @@ def drop_what_is_not_shown(notebook: "NotebookNode") -> None:
             cell.outputs = [one for one in cell.outputs if WIDGET_VIEW not in one.get("data", {})]
         for output in cell.get("outputs", []):
             if "data" in output:
-                output.data = {kind: one for kind, one in output.data.items() if kind in SHOWN}
+                output.data = {kind: one for kind, one in output.data.items() if kind in KEPT}
                 output.metadata = {}
 
 

@@ -14,9 +14,9 @@ from html import escape
 from typing import Any
 
 from ppkit import project
+from ppkit.output_kinds import WIDGET_VIEW
 from ppkit.show.answers import Verdict, verdict
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 GRADING = "PPKIT_GRADING"  # 1: an answer that is not right is an error
 
 _misses: Counter = Counter()  # by exercise, since its last right answer

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import nbformat
 
+from ppkit.output_kinds import WIDGET_VIEW
+
 LEFT_OUT = {"nbval-ignore-output", "injected-parameters"}
-WIDGET = "application/vnd.jupyter.widget-view+json"  # a number that is drawn anew in every run
 
 
 def outputs(notebook: Path, *, pictures: bool) -> list[tuple]:
@@ -36,7 +37,8 @@ def _shown(outputs: list, pictures: bool) -> tuple[dict[str, str], list[dict]]:
         else:
             kept = {key: value for key, value in output.items() if key != "execution_count"}
             if "data" in kept:
-                ignored = {WIDGET} if pictures else {WIDGET, "image/png"}
+                # the number of a widget is drawn anew in every run
+                ignored = {WIDGET_VIEW} if pictures else {WIDGET_VIEW, "image/png"}
                 data = kept["data"].items()
                 kept["data"] = {mime: shown for mime, shown in data if mime not in ignored}
             others.append(kept)

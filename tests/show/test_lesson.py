@@ -7,6 +7,7 @@ import pytest
 from ipywidgets import Label
 
 from ppkit import show
+from ppkit.output_kinds import WIDGET_VIEW
 from ppkit.show import lesson
 from ppkit.verdicts import ledger, wording
 
@@ -97,7 +98,7 @@ def test_what_is_displayed_leaves_no_text_where_no_widget_is_drawn(monkeypatch):
     monkeypatch.setattr("IPython.display.display", lambda data, raw: seen.append((data, raw)))
     lesson._show(Label("a"))
     [(data, raw)] = seen
-    assert raw and data["text/plain"] == "" and "model_id" in data[lesson.WIDGET_VIEW]
+    assert raw and data["text/plain"] == "" and "model_id" in data[WIDGET_VIEW]
 
 
 def test_an_option_that_is_not_there_cannot_be_right(displayed):

@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from house import ROOT
 
+from ppkit.output_kinds import WIDGET_VIEW
 from ppkit.verdicts import ledger, statements, wording
 from tools.site import carried, mathml, notebook_reader, pages
 
@@ -213,7 +214,7 @@ def test_a_cell_that_is_folded_in_jupyterlab_is_folded_here():
 
 
 def test_a_widget_and_an_output_without_words_are_left_out_and_a_picture_has_words():
-    view = {notebook_reader.WIDGET_VIEW: {}, "text/plain": "IntSlider()"}
+    view = {WIDGET_VIEW: {}, "text/plain": "IntSlider()"}
     outputs = [
         nbformat.v4.new_output("display_data", data=data)
         for data in (

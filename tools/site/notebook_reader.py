@@ -6,10 +6,10 @@ import re
 
 import nbformat
 
+from ppkit.output_kinds import SHOWN, WIDGET_VIEW
+
 # A formula on lines of its own needs a paragraph of its own, as JupyterLab draws it.
 DISPLAY = re.compile(r"\n*\$\$(.+?)\$\$\n*", re.DOTALL)
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-SHOWN = {"text/html", "text/markdown", "text/latex", "image/png", "image/jpeg", "image/svg+xml"}
 
 
 def read(text: str) -> nbformat.NotebookNode:
@@ -40,7 +40,7 @@ def is_seen(output) -> bool:
     if WIDGET_VIEW in data:
         return False
     words = data.get("text/plain", "").strip()
-    return bool(SHOWN & set(data)) or bool(words) and not words.startswith("VBox(children=")
+    return bool(set(SHOWN) & set(data)) or bool(words) and not words.startswith("VBox(children=")
 
 
 def describe(cell) -> None:

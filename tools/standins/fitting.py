@@ -10,7 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ppkit import project
 from ppkit.atomic_writing import write_whole
-from ppkit.datasets.files import Found, read_table, sha256
+from ppkit.checksum import sha256
+from ppkit.datasets.files import Found, read_table
 from ppkit.datasets.loading import REAL, missing, real_file
 from ppkit.datasets.standins import FOLDER
 from ppkit.datasets.standins.distributions import Arrays
