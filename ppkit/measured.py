@@ -1,5 +1,5 @@
-"""Numbers that belong to one machine, such as seconds: measured in the paper profile, kept as
-reference, read by others.
+"""What a record measured and pages quote, such as seconds, MB and AUCs: measured in the paper
+profile, kept as reference, read by others.
 
 A notebook whose quick profile drew its own seconds would print something else on each run. So it
 measures where that is asked for (`keep`), and elsewhere takes what the reference run measured, with
