@@ -1,15 +1,21 @@
-"""The pages in docs/: their links lead somewhere, and their numbers are those of the reference."""
+"""The pages for readers: their links lead somewhere, and the numbers in docs/ are those of the
+reference."""
 
 import re
+from pathlib import Path
 
+import nbformat
 import pytest
 from house import ROOT
 
 from ppkit.verdicts import ledger, rules, statements, wording
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-LINKED = [*PAGES, ROOT / "README.md", ROOT / "notebooks" / "TEACHING.md"]
+READ_ALONG = ("*.md", "[!.]*/README.md", "data/cards/*.md", "notebooks/TEACHING.md")
+READ_ALONG += ("notebooks/*.ipynb", "notebooks/records/*.ipynb", "notebooks/solutions/*.ipynb")
+LINKED = [*PAGES, *(page for names in READ_ALONG for page in sorted(ROOT.glob(names)))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 BLOCK = re.compile(r"<!-- begin ([a-z ]+) -->\n(.*?)<!-- end \1 -->", re.S)
 
 # a number on the page of pitfalls, and the row that it was rounded from
@@ -44,9 +50,18 @@ def anchors(page: str) -> set[str]:
     return {heading.replace(" ", "-") for heading in kept}
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def words_of(page: Path) -> str:
+    """The text of a page, or of a notebook's cells in Markdown."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".ipynb":
+        cells = nbformat.reads(text, as_version=4).cells
+        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return text
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_to_a_heading(page):
-    for link in LINK.findall(page.read_text("utf-8")):
+    for link in LINK.findall(CODE.sub("", words_of(page))):
         if link.startswith("https://"):
             continue
         name, _, anchor = link.partition("#")
@@ -54,7 +69,7 @@ def test_every_link_leads_to_a_file_and_to_a_heading(page):
         assert target.exists(), f"{page.name}: {link}"
         assert target.is_relative_to(ROOT), f"{page.name}: {link}"
         if anchor:
-            assert anchor in anchors(target.read_text("utf-8")), f"{page.name}: {link}"
+            assert anchor in anchors(words_of(target)), f"{page.name}: {link}"
 
 
 def test_every_row_that_a_page_names_is_one():
