@@ -78,9 +78,9 @@ fit-standins: environment
 check: environment lint
 	$(PINNED) $(BIN)/python -m pytest -p no:nbval -q --doctest-modules -n 2 --dist worksteal -m "not processes and not slow" tests ppkit spnn_system tools
 
-# Of it .pre-commit-config.yaml runs ruff. Notebooks are formatted; they are linted when they are rebuilt.
+# Of it .pre-commit-config.yaml runs ruff.
 lint: environment
-	$(BIN)/ruff check --quiet ppkit spnn_system tools tests benchmarks
+	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
@@ -169,7 +169,7 @@ bench: environment
 	.venv/bench/bin/python benchmarks $(ARGS)
 
 clean:
-	rm -rf .venv .cache build .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .cache build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -not -path './runs/*' -prune -exec rm -rf {} +
 
 environment:

@@ -148,9 +148,6 @@ class Search:
     steeper: float
 
 
-DIRECTIONS = ("forth", "back", "both")  # P to Q; Q to P; "both" is the worse of the two, as a pair
-
-
 def both_ways(
     pair: SampledGaussian, *, delta: float, n_rounds: int, accuracy: float = ACCURACY
 ) -> float:
