@@ -93,7 +93,7 @@ def _batch(home: Path, name: str, n: int, address: str) -> tuple[float, list[dic
 
 
 def _child_seconds(home: Path, name: str) -> float:
-    """From the start of the child process that every runner uses to its last line, by itself."""
+    """From the start of the child process of every job to its last line, by itself."""
     with tempfile.TemporaryDirectory(dir=home) as folder:
         for part in (*run_folder.PARTS, f".cache/{name}"):
             Path(folder, part).mkdir(parents=True)

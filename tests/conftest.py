@@ -1,4 +1,4 @@
-"""Tiny projects for the tests of the runner: a folder of notebooks made here, and the command line
+"""Tiny projects for the tests of runs: a folder of notebooks made here, and the command line
 run on it."""
 
 import os

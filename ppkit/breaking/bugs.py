@@ -14,7 +14,7 @@ class Bug:
     """A bug: one text of a module in the place of another.
 
     name: what `ppkit break` takes.  paper: the key of the paper whose method it breaks.
-    symptom: of what kind the change is; no answer.
+    symptom: what a person notices; no answer.
     module: the file, below the project's folder.  look_at: what to read in it.
     old, new: the text as it is, exactly once in the module, and the bug.
     also_wrong: a mend that is not right.

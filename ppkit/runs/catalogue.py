@@ -101,7 +101,7 @@ def n_code_cells(path: Path) -> int:
 
 def quotes_reference(path: Path) -> bool:
     """Whether a notebook shows something of figures/claims.json: rows, by `reference`, `answer` or
-    a page's `beside_reference`, or how firm they are, by a page's `table`."""
+    a page's `beside_reference`, or their robustness, by a page's `table`."""
     return any(
         re.search(
             r"\b(beside_reference|answer|(?<!measured\.)reference|ledger\.table)\(", cell["source"]

@@ -19,10 +19,10 @@ LARGEST_PICTURE = 200_000  # bytes
 
 def keep(names: list[str]) -> tuple[Path, int]:
     """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures
-    (PNG) and what they measured (`ppkit.measured`), renew the README.
+    (PNG) and what they measured (`ppkit.measured`), renew what README and docs/ quote.
 
     names: runs, as `run_folder.open_run` takes them; also batches that `--settings` ran, which
-    give the rows their firmness.
+    give the rows their robustness.
     Returns the file and how many of its rows were measured.
     Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a
     picture is above 200 kB.

@@ -168,9 +168,10 @@ def findings() -> list[SimpleNamespace]:
 
 
 def claims(paper: str) -> dict[str, Claim]:
-    """The claims of one paper by id; a table with `says` is a claim, its path after the paper's key
-    is its id.
+    """The rows of one paper's claims file by id: its claims, our questions and our checks, which
+    `kind` tells apart; all are called claims here.
 
+    A table with `says` is a row, and its path after the paper's key is its id.
     ValueError if the paper has no claims file, or a claim lacks a field.
     """
     if paper not in papers():
@@ -187,7 +188,8 @@ def claims(paper: str) -> dict[str, Claim]:
 
 def tables(paper: str) -> list[Table]:
     """The tables and figures of one paper in its order, from `<paper>.tables.toml`: a TOML table
-    each by its name, with a list `rows` of names and cells. None if the paper has no such file.
+    each by its name, with a list `rows` of names and cells; an empty list if the paper has no such
+    file.
 
     ValueError if the file has a table with an unknown or missing field, two rows of one name, or a
     row that has not one cell a column.
@@ -230,5 +232,6 @@ def _leaves(tree: dict, path: str = ""):
 
 
 def every_claim() -> dict[str, Claim]:
-    """The claims of all papers by id, in the order of the files."""
+    """The rows of all papers' claims files by id, in the order of the files: claims, questions and
+    checks, as `claims` gives them."""
     return {id: claim for paper in papers() for id, claim in claims(paper).items()}

@@ -11,7 +11,7 @@ from ppkit.runs.execute import Bound
 
 
 class BoundKernel(Bound, KernelManager):
-    """The kernel manager of nbval, made as safe as the runner's."""
+    """The kernel manager of nbval, made as safe as that of a run."""
 
 
 def pytest_configure():

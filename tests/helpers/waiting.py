@@ -17,7 +17,7 @@ def until(condition, what: str = "", *, seconds: float = FAR):
 
 
 class Hand:
-    """A `shaping.Clock` that stands still until a test moves it, and wakes all that wait by it
+    """A `shaping.WallClock` that stands still until a test moves it, and wakes all that wait by it
     then.
 
     waits: until when each `wait` was to last, in order: so a test sees that somebody waits, and for
@@ -63,7 +63,7 @@ class Hand:
 
 
 class Simulated:
-    """A `shaping.Clock` by which waiting takes no time: it goes on to where a wait ends.
+    """A `shaping.WallClock` by which waiting takes no time: it goes on to where a wait ends.
 
     What is to happen before then happens on the way, in the thread that waits.
     """

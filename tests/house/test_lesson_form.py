@@ -1,4 +1,4 @@
-"""What every lesson of the new form keeps to: predictions are judged by what was computed,
+"""What every lesson keeps to: predictions are judged by what was computed,
 exercises have stubs and solutions that pass, and rows that turned say why."""
 
 import ast
@@ -160,7 +160,7 @@ def test_no_name_of_a_function_is_given_to_a_value(path):
     assert set().union(*map(functions, sources)) & set().union(*map(values, sources)) == set()
 
 
-def test_every_notebook_but_the_first_has_a_key():
+def test_every_notebook_but_the_first_is_a_narrative_or_a_part():
     assert {path.stem for path in FOLDER.glob("*.ipynb")} == {*LESSONS, "00_start_here"}
 
 
