@@ -3,6 +3,7 @@ reference, claims, compare, cluster, data, and what other packages add."""
 
 import gc
 import io
+import os
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -155,7 +156,7 @@ def reproduce(
         ),
     ] = False,
     limit: Annotated[
-        float | None, typer.Option(min=0.001, help="seconds that a point may take")
+        float | None, typer.Option(min=0.001, max=1e9, help="seconds that a point may take")
     ] = None,
     scheduler: Scheduler = None,
     tls_ca_file: TlsFile = None,
@@ -506,8 +507,11 @@ def main() -> None:
     (Ctrl-C, in typer, with 130).
 
     A sign that the terminal or file has no room for, such as a tick in ASCII, is written as
-    Python does."""
+    Python does. Where an output is closed (`>&-`), nothing is written."""
     gc.set_threshold(100_000)  # a table of 500 rows is read without a search for cycles
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

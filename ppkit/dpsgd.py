@@ -12,6 +12,7 @@ from torch import nn
 
 from ppkit import gradients
 from ppkit.accounting.gaussian import check_batch_size
+from ppkit.models import refuse_frozen
 from ppkit.validation import must_be
 
 
@@ -75,8 +76,9 @@ class DPOptimizer:
         the optimiser's, and no others.  Consecutive records form a microbatch.
         .grad is overwritten with new tensors, so one that was kept stays as it was.
         ValueError, and nothing is changed, as in `capture`, or if the microbatches do not divide
-        the batch, the parameters are others, or a gradient is not finite.
+        the batch, the parameters are others or frozen, or a gradient is not finite.
         """
+        refuse_frozen(model)
         trained = {p for group in self.optimizer.param_groups for p in group["params"]}
         if trained != set(parameters := list(model.parameters())):
             raise ValueError("the optimiser must hold the parameters of the model, and no others")
@@ -110,7 +112,8 @@ def fixed_batch(n_records: int, *, batch_size: int, rng: torch.Generator) -> tor
     Guarantee: `accounting.get_epsilon_fixed_batches`.
     """
     check_batch_size(batch_size, n_records)
-    return torch.randperm(n_records, generator=rng)[:batch_size].clone()  # without the others
+    rows = torch.randperm(int(n_records), generator=rng)
+    return rows[: int(batch_size)].clone()  # without the others
 
 
 def fixed_batches(

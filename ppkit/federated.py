@@ -94,8 +94,8 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
     parameters: K >= 1 flat float tensors (P,), as torch.nn.utils.parameters_to_vector makes them;
     what a model keeps in buffers (the running statistics of a batch norm) is not among them.
     weights: K finite numbers >= 0, shares or row counts alike: only their ratios matter.
-    Returns a new tensor (P,) of the vectors' type.  ValueError if a vector holds NaN, or the
-    weights are not K such numbers, some of them above 0.
+    Returns a new tensor (P,) of the vectors' type.  ValueError if a vector holds NaN or whole
+    numbers, or the weights are not K such numbers, some of them above 0.
     Guarantee: none; the server sees every vector, unless a secure aggregation adds them up first.
     Source: McMahan et al. 2017, Algorithm 1 (w_k = rows of participant k); kanodia2020, section
     4.2.3.
@@ -109,6 +109,8 @@ def average(parameters: Sequence[torch.Tensor], weights: Sequence[float]) -> tor
             f"weights must be {len(parameters)} numbers >= 0, one a vector, and not all 0, "
             f"got {weights}"
         )
-    vectors = torch.stack(list(parameters))
+    vectors = torch.stack(list(parameters)).detach()
+    if not vectors.is_floating_point():
+        raise ValueError(f"parameters must be vectors of floats, got {vectors.dtype}")
     finite(parameters=vectors)
     return (shares / shares.sum()).to(vectors.dtype) @ vectors

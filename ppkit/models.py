@@ -98,6 +98,21 @@ def n_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def refuse_frozen(model: nn.Module) -> None:
+    """Refuse a model with a frozen parameter (requires_grad=False): a flat gradient has all
+    parameters, and a step along it would train the frozen ones too.
+
+    ValueError with the first one's name.
+    """
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            raise ValueError(
+                f"{name} of the model is frozen (requires_grad=False), and a step here trains all "
+                "parameters: train the other layers as a model of their own, on what the frozen "
+                "ones give"
+            )
+
+
 def classification_loss(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The mean loss of a classifier: cross-entropy of its logits, of a single logit the binary one.
 

@@ -11,15 +11,18 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-# an index that pandas, R, polars or DuckDB wrote along, by the name that they give it
+# an index that pandas, R, polars, DuckDB, Dask or Spark wrote along, by the name that they give it
 _NO_NAME = re.compile(r"\s*|Unnamed: \d+(\.\d+)*(_level_\d+)?")
 # in small letters, without blanks, points, hyphens and underscores, and without a ".1" at the end
 _INDEX = re.compile(
-    r"index|idx|(index)?level\d+|rn|unnamed:\d+|(file)?row(names?|nr|no|num|number|id|index|idx)"
+    r"index|idx|(index)?level\d+|rn|unnamed:\d+|(file)?row(names?|nr|no|num|number|id|index|idx)|"
+    r"nulldaskindex|monotonicallyincreasingid(\(\))?"
 )
-# the names that R, readr, Spark, DuckDB, polars and Excel give to a column without one; features
-# are called so too
-_PERHAPS_INDEX = re.compile(r"x|v1|c\d+|column\d+|\d+|no|nr|id|row|number")
+# the names that R, readr, Spark, DuckDB, polars and Excel give to a column without one, and those
+# of a person who numbers rows; features are called so too
+_PERHAPS_INDEX = re.compile(
+    r"x|v1|c\d+|column\d+|\d+|no|nr|id|row|number|#|s[lr]?no|serial(no|number)?|obs"
+)
 FEWEST = 5  # fewer rows count by chance
 ENOUGH = 20  # this many sorted values all lie a tenth of a step beside a line once in 10^20 files
 BESIDE = 0.1  # of a step: so far may a standardised number in float32 lie beside its place
@@ -63,6 +66,19 @@ def refuse_index(table: pd.DataFrame, column: str, ids: pd.Series, said: str) ->
     else:
         return
     raise ValueError(f"{said}: column {column!r} {what}: take it out {_OUT}{otherwise}")
+
+
+def refuse_dates(column: pd.Series, said: str) -> None:
+    """Refuse a column of dates, times or durations: pandas makes whole numbers of them, in a unit
+    that hangs on the file, and -2^63 of a gap.
+
+    said: the file in words.  ValueError in one sentence that says what to do.
+    """
+    if column.dtype.kind in "mM":
+        raise ValueError(
+            f"{said}: feature {column.name!r} must be numbers, got dates or times: write numbers "
+            "in their place, such as the days since a fixed day"
+        )
 
 
 def remarks(

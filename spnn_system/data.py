@@ -171,6 +171,7 @@ def _trained(kept: Path, said: str) -> list[str]:
 
 def _feature(column: pd.Series, said: str) -> np.ndarray:
     """A column as float32 (N,); ValueError for what is no number or too large."""
+    columns.refuse_dates(column, said)
     numbers = pd.to_numeric(column, errors="coerce")
     is_text = (numbers.isna() & column.notna()).to_numpy()
     if is_text.any():

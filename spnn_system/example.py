@@ -61,8 +61,8 @@ def own_rows(
     least one each.  source: what the results call these rows.
     A column with one value among the training rows has its mean subtracted only.
     ValueError for tables that do not fit together, with a column called id or label, with two
-    columns of one name, or with a column that only numbers the rows (`columns.refuse_index`): they
-    are looked at before they are scaled.
+    columns of one name, with a column of dates, or with one that only numbers the rows
+    (`columns.refuse_index`): they are looked at before they are scaled.
 
     >>> shop = pd.DataFrame({"age": [20.0, 40.0, 60.0], "visits": [1.0, 3.0, 8.0]})
     >>> bank = pd.DataFrame({"income": [30e3, 10e3, 20e3]})
@@ -80,7 +80,7 @@ def own_rows(
     if taken := [name for name in (ID, LABELS) if name in names]:
         raise ValueError(f"{taken[0]!r} is what the holders' files call something else: rename it")
     for place, table in enumerate(tables):
-        _refuse_indices(table.rename(columns=str), f"tables[{place}]")
+        _refuse_columns(table.rename(columns=str), f"tables[{place}]")
     parts: dict[str, list[torch.Tensor]] = {"train": [], "test": []}
     for table in tables:
         scaler = StandardScaler().fit(table.to_numpy(np.float64)[:train_rows])
@@ -98,14 +98,15 @@ def own_rows(
     )
 
 
-def _refuse_indices(table: pd.DataFrame, said: str) -> None:
-    """Refuse a table with a column that only numbers the rows, or with two of one name."""
+def _refuse_columns(table: pd.DataFrame, said: str) -> None:
+    """Refuse a table with a column that only numbers the rows, one of dates, or two of one name."""
     if not table.columns.is_unique:
         twin = table.columns[table.columns.duplicated()][0]
         raise ValueError(f"{said} has two columns with the name {twin!r}: rename one")
     ids = pd.Series(np.arange(len(table)))
     for column in table.columns:
         columns.refuse_index(table, column, ids, said)
+        columns.refuse_dates(table[column], said)
 
 
 def write(

@@ -1,10 +1,12 @@
 """The command line: what it refuses, in one sentence on stderr, with exit code 2 and no
 traceback."""
 
+import shlex
 import subprocess
 import sys
 
 import pytest
+from waiting import FAR
 
 from ppkit.verdicts import ledger, rows
 
@@ -80,6 +82,7 @@ def test_unknown_option_and_command_exit_2_without_a_traceback(ppkit):
         (["reproduce", "--jobs", "many"], "--jobs"),
         (["reproduce", "--jobs", "0"], "--jobs"),
         (["reproduce", "01_paper", "--grid", "SEED=0", "--limit", "0"], "--limit"),
+        (["reproduce", "01_paper", "--grid", "SEED=0", "--limit", "inf"], "--limit"),
     ):
         code, _, said = ppkit(*arguments)
         assert code == 2 and "Traceback" not in said
@@ -168,6 +171,15 @@ def test_without_a_project_the_first_result_is_refused_before_it_is_computed(ppk
         "",
         "ppkit: no ppkit project at or above /here: change into the clone\n",
     )
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_a_closed_output_is_no_error(project):
+    arguments = ["budget", "--epsilon", ".5", "--sample-rate", ".01", "--uploads", "5"]
+    command, environment = project.command(*arguments)
+    closed = f"{shlex.join(command)} >&- 2>&-"
+    assert subprocess.run(["sh", "-c", closed], env=environment, timeout=FAR).returncode == 0
 
 
 def test_help_is_the_answer_to_nothing(ppkit):

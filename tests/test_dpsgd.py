@@ -297,6 +297,15 @@ def test_bad_batches_are_named_and_change_nothing(name, settings, change, messag
     assert torch.equal(rng.get_state(), torch.Generator().manual_seed(4).get_state())
 
 
+def test_a_frozen_parameter_is_refused_and_stays():
+    model, X, y = problem()
+    model[0].weight.requires_grad_(False)
+    before = copy.deepcopy(model)
+    with pytest.raises(ValueError, match="0.weight of the model is frozen"):
+        defend(model, noise_multiplier=1.0).step(model, X, y)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before.parameters()))
+
+
 def test_models_that_do_not_fit_are_named():
     model, X, y = problem()
     with pytest.raises(ValueError, match="must hold the parameters of the model, and no others"):
@@ -352,6 +361,11 @@ def test_fixed_batches_take_no_row_twice_and_each_row_alike():
         stats.binom.ppf(1e-9, 2000, 1 / 20) <= count <= stats.binom.isf(1e-9, 2000, 1 / 20)
         for count in first
     )
+
+
+def test_a_whole_number_may_be_a_float():
+    draw = lambda n, size: fixed_batch(n, batch_size=size, rng=torch.Generator().manual_seed(1))
+    assert torch.equal(draw(20.0, 7.0), draw(20, 7))
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,14 @@ def test_the_average_is_the_weighted_mean_term_by_term():
     assert average([v.float() for v in vectors], weights).dtype == torch.float32
 
 
+def test_vectors_may_come_right_from_models():
+    models = [torch.nn.Linear(2, 1) for _ in range(2)]
+    vectors = [torch.nn.utils.parameters_to_vector(model.parameters()) for model in models]
+    mean = average(vectors, [1, 1])
+    torch.testing.assert_close(mean, (vectors[0] + vectors[1]).detach() / 2)
+    assert not mean.requires_grad
+
+
 def test_a_weight_of_zero_leaves_a_vector_out_and_one_vector_is_its_own_mean():
     one, two = torch.tensor([1.0, 2.0]), torch.tensor([5.0, 7.0])
     torch.testing.assert_close(average([one, two], [0, 3]), two, rtol=0, atol=0)
@@ -156,6 +164,10 @@ def test_weights_that_are_none(weights, words):
         (
             [torch.tensor([1.0, float("inf"), 0.0]), torch.ones(3)],
             "parameters must be finite, got 1 of 6",
+        ),
+        (
+            [torch.tensor([10, 20]), torch.tensor([30, 40])],  # a batch norm's num_batches_tracked
+            "parameters must be vectors of floats, got torch.int64",
         ),
     ],
 )

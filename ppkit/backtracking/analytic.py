@@ -17,7 +17,6 @@ from ppkit.validation import finite, must_be
 
 _MIRROR = 1e-6  # two neurons closer than this to each other's negative count as one
 _EXACT = 1e-6  # a residual share above this is no rounding
-_NO_DIGITS = 1e-290  # a bias gradient below this has no digits left in float64
 _DROPOUT = nn.modules.dropout._DropoutNd  # all kinds of nn.Dropout
 _TRAINED_TOGETHER = (_DROPOUT, nn.RReLU, nn.modules.batchnorm._BatchNorm)
 
@@ -131,7 +130,8 @@ def reconstruct(weight_grad: ArrayLike, bias_grad: ArrayLike) -> Reconstruction:
     element and Adam make any row look so.  A one-hot row's db_j differ in size.
 
     weight_grad: dW (H, F), tensor or array.  bias_grad: db (H,).
-    Returns a Reconstruction; its row is None if db is 0 everywhere or too small for its digits.
+    Returns a Reconstruction; its row is None if db is 0 everywhere or too small for its digits, as
+    below the smallest normal number of its dtype (1e-38 in float32): there every step is rounding.
     ValueError if shapes do not match or a value is NaN or infinite.
     Source: kanodia2020, section 5.2: a[0]^T = dw[1] / db[1]; there for one neuron.
 
@@ -143,7 +143,7 @@ def reconstruct(weight_grad: ArrayLike, bias_grad: ArrayLike) -> Reconstruction:
     """
     dW, db = _weight_and_bias(weight_grad, bias_grad)
     largest = np.abs(db).max()
-    if largest < _NO_DIGITS:
+    if largest < _smallest_normal(bias_grad):
         why = (
             "the bias gradient is 0 or too small for its digits: no neuron is active for this "
             "record (a dead layer), or its loss is flat there"
@@ -260,6 +260,14 @@ def _weight_and_bias(weight: ArrayLike, bias: ArrayLike) -> tuple[np.ndarray, np
     return W, b
 
 
+def _smallest_normal(values: ArrayLike) -> float:
+    """The smallest number with all digits, of the dtype that the values were computed in."""
+    if isinstance(values, torch.Tensor):
+        return torch.finfo(values.dtype if values.is_floating_point() else torch.float64).tiny
+    dtype = np.asarray(values).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).tiny)
+
+
 def _array(values: ArrayLike) -> np.ndarray:
-    values = values.detach() if isinstance(values, torch.Tensor) else values
+    values = values.detach().double() if isinstance(values, torch.Tensor) else values
     return np.asarray(values, dtype=np.float64)

@@ -26,7 +26,7 @@ from torch import nn
 
 from ppkit import evaluation, optimisers
 from ppkit.federated import average
-from ppkit.models import classification_loss, mlp
+from ppkit.models import classification_loss, mlp, refuse_frozen
 from ppkit.validation import binary, finite, must_be, one_of
 
 PAPER_WEIGHTS = (0.55, 0.35, 0.10)  # section 4.2.3
@@ -144,6 +144,8 @@ def fit(
     model: (N, F) to logits, (N, 1) with binary cross-entropy or (N, 2) with cross-entropy.
     X: (N, F), N >= 1, in the model's type.  y: (N,) int64 labels.  rng: shuffles, on the cpu.
     """
+    if training.gradient is not None:
+        refuse_frozen(model)
     parameters = list(model.parameters())
     optimizer = training.optimizer(parameters)
     for _ in range(training.n_epochs):

@@ -52,11 +52,13 @@ def numbers(
     """The column as float64, if it holds finite numbers from low to high only.
 
     whole: whether they must be whole numbers.  Truth values are 0 and 1.
-    ValueError with file, column, row (from 1), value and expectation for text, gaps, infinities,
-    and numbers out of range.
+    ValueError with file, column, row (from 1), value and expectation for text, dates, gaps,
+    infinities, and numbers out of range.
     """
     import pandas as pd
 
+    if values.dtype.kind in "mM":  # pandas would count their nanoseconds, and a gap as -2^63
+        values = values.astype(str)
     held = pd.to_numeric(values, errors="coerce").astype(np.float64)
     refuse(held.isna() & values.notna(), values, file, "hold numbers")
     of_rows = f" of {len(held):,} (a file cut short ends like this)"

@@ -5,6 +5,7 @@ import re
 from itertools import product
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from zipfile import is_zipfile
 
 from ppkit import project
 from ppkit.reading import UNREADABLE, Rows, members, named, read_rows
@@ -77,32 +78,42 @@ def find(stems: tuple[str, ...], root: str | os.PathLike | None = None) -> Found
 
 
 def alike(
-    stems: tuple[str, ...], root: str | os.PathLike | None, beginnings: dict[str, str]
+    stems: tuple[str, ...],
+    root: str | os.PathLike | None,
+    beginnings: dict[str, str],
+    nickname: str = "",
 ) -> str:
     """Which file lies there whose name is almost one of the stems, in half a sentence; "" if none.
 
     beginnings: of names that the publisher gives to parts of the data, with the stem that is meant.
+    nickname: what we call the data; a file of that name is meant as the first stem.
     "creditcard (1).csv", "creditcard.CSV", "Credit_Card.csv.crdownload", "creditcard_2023.csv" are
-    almost "creditcard"; a folder is, too, and a file of such a name inside a zip.
+    almost "creditcard"; a folder is, too, and a file of such a name inside a zip, whatever that is
+    called.
     """
+    meant = {_bare(nickname): stems[0]} if nickname else {}
+    meant |= {_bare(stem): stem for stem in reversed(stems)}
     for folder, label in places(root):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             here = f"a file like it lies there: {label}/{path.name}"
-            if stem := _meant(path.name, stems, beginnings):
+            if stem := _meant(path.name, meant, beginnings):
                 return f"{here}, {_do(path, stem)}"
             for member in _inside(path):
                 name = PurePosixPath(member).name
-                if stem := _meant(name, stems, beginnings):
+                if stem := _meant(name, meant, beginnings):
                     return f"{here} (it holds {name}), unpack it and call it {stem}.csv"
     return ""
 
 
-def _meant(name: str, stems: tuple[str, ...], beginnings: dict[str, str]) -> str:
-    """The stem that a name almost is; "" if it is like none."""
+def _meant(name: str, meant: dict[str, str], beginnings: dict[str, str]) -> str:
+    """The stem that a name almost is; "" if it is like none.
+
+    meant: stems by the bare names that are taken for them.
+    """
     for word, stem in beginnings.items():
         if name.startswith(word):
             return stem
-    return next((stem for stem in stems if _bare(stem) == _bare(name)), "")
+    return meant.get(_bare(name), "")
 
 
 def _bare(name: str) -> str:
@@ -124,7 +135,7 @@ def _do(path: Path, stem: str) -> str:
 def _inside(path: Path) -> list[str]:
     """The files in a zip; none in another file, or in a zip that cannot be opened."""
     try:
-        return members(path) if path.suffix.casefold() == ".zip" else []
+        return members(path) if path.is_file() and is_zipfile(path) else []
     except UNREADABLE:
         return []
 

@@ -108,7 +108,7 @@ def missing(name: str, root: str | os.PathLike | None = None) -> str:
 
 def almost(name: str, root: str | os.PathLike | None = None) -> str:
     """Which file lies there under almost the real one's name, in half a sentence, "" if none."""
-    return alike(REAL[name].STEMS, root, REAL[name].BEGINNINGS)
+    return alike(REAL[name].STEMS, root, REAL[name].BEGINNINGS, name)
 
 
 def real_file(name: str, root: str | os.PathLike | None = None) -> Found | None:

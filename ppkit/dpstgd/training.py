@@ -15,7 +15,7 @@ from torch import nn
 
 from ppkit.dpstgd.uploads import Upload
 from ppkit.evaluation import auc
-from ppkit.models import mlp, n_parameters
+from ppkit.models import mlp, n_parameters, refuse_frozen
 from ppkit.validation import binary, finite, must_be
 
 ARM = ("upload", "lr", "start")  # what an arm has of its own
@@ -72,7 +72,8 @@ class Participant:
 class Arm:
     """One of several trainings that see the same samples.
 
-    model: changed in place.  upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.
+    model: changed in place; a frozen parameter is refused.
+    upload: DPSTGD, PlainSGD, DPSGD, or anything that is called like them.
     lr: r_t > 0, a number or a function of t = 1, 2, ...
     """
 
@@ -158,6 +159,8 @@ def train_together(
     must_be("in (0, 1]", sample_rate=sample_rate)
     must_be("a whole number >= 1", n_participants=len(participants), n_rounds=n_rounds, every=every)
     n_rounds, every = int(n_rounds), int(every)
+    for arm in arms:
+        refuse_frozen(arm.model)
     sizes = [arm.upload.bits(n_parameters(arm.model)) for arm in arms]  # refuses n > d
     members = []
     for k, ((X, y), child) in enumerate(zip(participants, rng.spawn(len(participants)))):

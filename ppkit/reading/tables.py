@@ -62,7 +62,8 @@ def read_rows(
     file, decimals become numbers, categories the values they stand for, an index with a name is a
     column, and an empty text is missing, as in a CSV.
     said: how a person knows the file, default its name.  member: of a zip, "" for its only file.
-    texts: columns of which "NA", "null" and the like are texts, and digits too.
+    texts: columns of which "NA", "null" and the like are texts, and digits too; in parquet, where
+    they have a type, those of decimals.
     largest: bytes that the file may have, unpacked; None for any number.
     latin_1: whether a CSV that is not UTF-8 is read as Latin-1, or refused.
     ValueError in one sentence, never with a value of a row: a file of another kind, which it names,
@@ -73,7 +74,7 @@ def read_rows(
         content = _content(path, member or _only_member(path), largest)
         kind = kind_of(content[:HEAD])
         if kind == "parquet":
-            return Rows(_parquet(content), "")
+            return Rows(_parquet(content, texts), "")
         if kind != "csv":  # something else, or a packing too many
             raise Unfit(neither(kind if kind in NEITHER else "archive"))
         layout = layout_of(content[:HEAD])
@@ -112,26 +113,30 @@ def _csv(content: bytes, layout: Layout, texts: tuple[str, ...]) -> pd.DataFrame
     return table.reset_index(drop=True)
 
 
-def _parquet(content: bytes) -> pd.DataFrame:
+def _parquet(content: bytes, texts: tuple[str, ...]) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(io.BytesIO(content)).read()
     refuse_twins(table.column_names)
-    fields = [field.with_type(_plain(field.type)) for field in table.schema]
+    fields = [field.with_type(_plain(field.type, field.name in texts)) for field in table.schema]
     table = table.cast(pa.schema(fields, metadata=table.schema.metadata)).to_pandas()
     has_names = any(name is not None for name in table.index.names)
     # pyarrow keeps an empty field of a CSV as an empty text
     return table.reset_index(drop=not has_names).replace("", np.nan)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of numbers for decimals, and of what its values stand for for a category."""
+def _plain(kind: pa.DataType, is_text: bool) -> pa.DataType:
+    """The type of numbers for decimals, and of what its values stand for for a category.
+
+    is_text: whether whole decimals are texts, as long as they may be."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_decimal(kind):
+        if is_text and kind.scale == 0:
+            return pa.string()
         return pa.int64() if kind.scale <= 0 else pa.float64()
     return kind
 

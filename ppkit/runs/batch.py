@@ -130,10 +130,10 @@ def planned(
     if len(chosen) != 1:
         raise Refused("a batch is of one notebook: name one, such as wang2018")
     [(name, path)] = chosen.items()
-    unlike: dict[str, dict[str, object]] = {}
+    unlike: dict[tuple, dict[str, object]] = {}
     for point in points:
         values = catalogue.assign(chosen, profile=profile, source=source, given=point)[name]
-        unlike.setdefault(repr(values), values)
+        unlike.setdefault(tuple(values.values()), values)
     if len(unlike) < len(points):
         equal = len(points) - len(unlike)
         print(f"{equal} of {len(points)} points equal another one: run once")

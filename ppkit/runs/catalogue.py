@@ -116,9 +116,21 @@ def parameters(path: Path) -> dict[str, object]:
     `parameters`.
 
     An empty dict if there is no such cell.  Refused if a value in it is no literal, which would go
-    stale, or none of KINDS.
+    stale, none of KINDS, or one that a notebook cannot hold, such as 1e999; and if another cell
+    would set the values anew, after those of a run.
     """
     found: dict[str, object] = {}
+    tags = [tag for cell in cells(path) for tag in cell["tags"]]
+    if tags.count("parameters") > 1:
+        raise Refused(
+            f"{path.name} has {tags.count('parameters')} cells tagged parameters: papermill sets "
+            "values behind the first one, and the others would undo them; put all into one cell"
+        )
+    if "injected-parameters" in tags:
+        raise Refused(
+            f"{path.name} was written by papermill: its cell tagged injected-parameters sets "
+            "values of an earlier run; take that cell out, or run the notebook that it was made of"
+        )
     tagged = "\n".join(cell["source"] for cell in cells(path) if "parameters" in cell["tags"])
     try:
         lines = ast.parse(tagged).body
@@ -133,6 +145,11 @@ def parameters(path: Path) -> dict[str, object]:
                 f"{path.name}: the parameters cell may hold numbers, texts, True and False only, "
                 f"got {cut(ast.unparse(line))!r}"
             )
+        if not _can_be_written(value):
+            raise Refused(
+                f"{path.name}: {name} in the parameters cell must be a finite number, or a text in "
+                f"UTF-8, got {cut(repr(value))}"
+            )
         found[name] = value
     return found
 
@@ -144,6 +161,15 @@ def _assigned(line: ast.stmt) -> tuple[str, object]:
             with suppress(ValueError, SyntaxError):
                 return name, ast.literal_eval(value or "")
     return "", None
+
+
+def _can_be_written(value: object) -> bool:
+    """Whether JSON has a number and UTF-8 a text."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_twice(names: list[str]) -> None:
@@ -216,9 +242,15 @@ def _finite(text: str) -> float:
     return value
 
 
+def _text(text: str) -> str:
+    """A text that UTF-8 can hold; ValueError for one of bytes that are none."""
+    text.encode()
+    return text
+
+
 KINDS: dict[type, Callable[[str], object]] = {  # of parameters, and how a text is read as one
     bool: {"True": True, "False": False}.__getitem__,
     int: _whole,
     float: _finite,
-    str: str,
+    str: _text,
 }

@@ -35,6 +35,8 @@ ASKS_EVERY = 0.1  # seconds between two looks at the jobs that are away
 FETCHED_IN = 60.0  # seconds that what a job left may take to come
 LOST_AT_MOST = 3  # workers that may be lost over a job before it is the job that ends them
 BESIDE_AT_MOST = 5_000_000  # bytes of the files that go to a worker with a notebook
+LEFT_AT_MOST = 100  # names of files that are told
+STAYS = "no worker brings that back, but what `show.keep` keeps"
 PLAIN = re.compile(r"[^./\0][^/\0]*")  # a file's own name
 _PARENTS: dict[str, WarmParent] = {}  # of this worker: one at most, by its notebook
 # where a job leaves files
@@ -48,24 +50,31 @@ def connect(address: str, files: dict[str, Path | None]) -> Client:
     Whoever reaches a scheduler can have code run by its workers.  So tcp:// is taken on this
     machine alone; elsewhere tls://, with the files of `tls.FILES` by path, which are tried first.
     """
-    parts, security = urlsplit(address), None
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
-        raise Refused(f"a scheduler is tls://HOST:PORT or tcp://127.0.0.1:PORT, got {address!r}")
-    if parts.scheme == "tls":
+    scheme, host, port = _parts(address)
+    security = None
+    if scheme == "tls":
         given = tls.given(files)
-        tls.knock(parts.hostname, parts.port, given)
+        tls.knock(host, port, given)
         paths = {name: str(file) for name, file in given.items()}
         security = Security(require_encryption=True, **paths)
-    elif parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+    elif host not in ("127.0.0.1", "localhost", "::1"):
         raise Refused(
             "tcp:// is taken on this machine only, since whoever reaches a scheduler can run code "
-            f"there: tls://{parts.netloc}"
+            f"there: tls://{address.removeprefix('tcp://')}"
         )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said here
     try:
         return Client(address, security=security, timeout=10, set_as_default=False)
     except OSError:
         raise Refused(f"no scheduler answers at {address}") from None
+
+
+def _parts(address: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a scheduler's address; Refused if it is none."""
+    found = re.fullmatch(r"(tcp|tls)://(\[[^][/@]+\]|[^][:/@\s]+):(\d{1,5})", address)
+    if not found or not 0 < int(found[3]) < 2**16:
+        raise Refused(f"a scheduler is tls://HOST:PORT or tcp://127.0.0.1:PORT, got {address!r}")
+    return found[1], found[2].strip("[]"), int(found[3])
 
 
 def beside(notebook: Path) -> dict[str, bytes]:
@@ -195,6 +204,8 @@ class Workers(AbstractContextManager):
             for name, sent in self.running.items():
                 if outcome := self._outcome(sent):
                     del self.running[name]
+                    if written := outcome.get("beside"):
+                        print(f"{name} wrote {cut(str(written))} beside its notebook: {STAYS}")
                     return name, {"done": outcome}
             meanwhile()
             time.sleep(ASKS_EVERY)
@@ -307,16 +318,28 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
             folder.mkdir(parents=True, exist_ok=True)
         here = {"notebook": str(home / f"{name}.ipynb"), "folder": str(run)}
         run_folder.write_json(scratch / "spec.json", told | here)
+        sent = _times(home)
         with Children(parent=_parent_here(told, home / f"{name}.ipynb")) as child:
             child.start(name, scratch / "spec.json")
             event: dict = {}
             while "done" not in event:
                 _, event = child.next_event(meanwhile=is_wanted)
         outcome = event["done"]
+        if written := sorted(file for file, at in _times(home).items() if at != sent.get(file)):
+            outcome["beside"] = written[:LEFT_AT_MOST]
         if outcome["status"] != DONE:
             return outcome, {}
         left = [file for place in PLACES for file in (run / place).glob("*") if file.is_file()]
         return outcome, {file.relative_to(run).as_posix(): file.read_bytes() for file in left}
+
+
+def _times(home: Path) -> dict[str, int]:
+    """The files in a notebook's folder, all below it too, and when each was last written."""
+    return {
+        file.relative_to(home).as_posix(): file.stat().st_mtime_ns
+        for file in home.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
 
 
 def _parent_here(told: dict, notebook: Path) -> WarmParent | None:

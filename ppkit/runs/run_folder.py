@@ -208,9 +208,9 @@ def open_run(name: str) -> RunFolder:
     for path in (runs / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path.resolve(), read_record(path / "run.json"))
-    there = [path.parent.name for path in _records(runs)]
-    known = ", ".join(["latest", *there]) if there else "none yet"
-    raise Refused(f"unknown run {name!r}: there are {known}")
+    places = [runs / "latest", *(path.parent for path in _records(runs))]
+    there = [place.name for place in places if (place / "run.json").is_file()]
+    raise Refused(f"unknown run {name!r}: there are {', '.join(there) or 'none yet'}")
 
 
 def point_latest(path: Path) -> None:

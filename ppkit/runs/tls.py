@@ -29,7 +29,7 @@ def knock(host: str, port: int, files: Mapping[str, Path]) -> None:
     ours for it.
     """
     authority, certificate, private = (files[name] for name in FILES)
-    address = f"tls://{host}:{port}"
+    address = f"tls://[{host}]:{port}" if ":" in host else f"tls://{host}:{port}"
     try:
         context = ssl.create_default_context(cafile=authority)
     except OSError as error:
@@ -62,6 +62,8 @@ def knock(host: str, port: int, files: Mapping[str, Path]) -> None:
         raise Refused(f"what answers at {address} does not speak TLS: {_words(error)}") from None
     except OSError as error:
         raise Refused(f"no scheduler answers at {address}: {reason(error)}") from None
+    except UnicodeError:
+        raise Refused(f"no scheduler answers at {address}: {host!r} is no name of a host") from None
 
 
 def _words(error: OSError) -> str:

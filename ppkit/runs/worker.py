@@ -90,6 +90,10 @@ def run(
     return outcome
 
 
+class EndedItself(Exception):
+    """A notebook stopped before its last cell by sys.exit(), which papermill takes for its end."""
+
+
 def _execute(
     spec: dict[str, Any],
     say: Callable[[dict], None],
@@ -98,6 +102,7 @@ def _execute(
 ) -> None:
     import nbformat
     import papermill
+    from papermill.exceptions import PapermillExecutionError
 
     from ppkit.runs.execute import kernel_from
 
@@ -107,21 +112,38 @@ def _execute(
         at["cell"] += 1
         say({"cell": at["cell"]})
 
-    papermill.execute_notebook(
-        notebook,
-        # papermill formats paths with the parameters
-        _unfinished(spec).replace("{", "{{").replace("}", "}}"),
-        parameters=spec["parameters"],
-        kernel_name="python3",
-        language="python",
-        progress_bar=False,
-        on_cell_execute=begins,
-        kernel_manager_class=kernel_from(spare),
-        shutdown_kernel="immediate",
-        store_widget_state=False,
-        start_timeout=ANSWER_SECONDS,
-        iopub_timeout=ANSWER_SECONDS,
-    )
+    try:
+        executed = papermill.execute_notebook(
+            notebook,
+            # papermill formats paths with the parameters
+            _unfinished(spec).replace("{", "{{").replace("}", "}}"),
+            parameters=spec["parameters"],
+            kernel_name="python3",
+            language="python",
+            progress_bar=False,
+            on_cell_execute=begins,
+            kernel_manager_class=kernel_from(spare),
+            shutdown_kernel="immediate",
+            store_widget_state=False,
+            start_timeout=ANSWER_SECONDS,
+            iopub_timeout=ANSWER_SECONDS,
+        )
+    except PapermillExecutionError as error:
+        if not error.traceback:
+            error.evalue = _last_words(spec)
+        raise
+    code = [cell for cell in executed.cells if cell.cell_type == "code" and cell.source.strip()]
+    if left := len(code) - at["cell"]:
+        raise EndedItself(f"the notebook ended itself here, and {left} code cells did not run")
+
+
+def _last_words(spec: dict[str, Any]) -> str:
+    """What the cell that failed wrote: all that is known where a magic command failed."""
+    import nbformat
+
+    cells = nbformat.read(_unfinished(spec), as_version=4).cells
+    failed = [cell for cell in cells if cell.metadata.get("papermill", {}).get("exception")]
+    return "".join(out.get("text", "") for cell in failed for out in cell.outputs).strip()
 
 
 def _keep(spec: dict[str, Any]) -> None:
@@ -151,8 +173,10 @@ def _why(error: Exception) -> dict[str, Any]:
             "error": f"{error.ename}: {error.evalue}",
             "traceback": strip_ansi("\n".join(error.traceback)).splitlines(),
         }
+    if isinstance(error, EndedItself):
+        return {"error": str(error)}
     if isinstance(error, DeadKernelError):
-        return {"error": "the kernel died (killed, out of memory, or crashed)"}
+        return {"error": "the kernel died (killed, out of memory, crashed, or by exit())"}
     if isinstance(error, OSError):
         return {"error": f"could not write the run's files: {reason(error)}"}
     return {"error": f"{type(error).__name__}: {error}"}

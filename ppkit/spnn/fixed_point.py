@@ -37,16 +37,16 @@ def encode(values: Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> Tensor:
     return z.long()
 
 
-def decode(z: Tensor) -> Tensor:
-    """The numbers that integers stand for: z 2^-16 in float64, exact for |z| <= 2^53, else within a
+def decode(z: Tensor, *, fractional_bits: int = FRACTIONAL_BITS) -> Tensor:
+    """The numbers that integers stand for: z 2^-f in float64, exact for |z| <= 2^53, else within a
     factor 1 +- 2^-53.
 
-    z: int64 of any shape.
+    z: int64 of any shape, which does not say its f.  fractional_bits: f, as it was encoded with.
 
     >>> decode(torch.tensor([98304, -131072])).tolist()
     [1.5, -2.0]
     """
-    return z.double() * 2.0**-FRACTIONAL_BITS
+    return z.double() * 2.0**-fractional_bits
 
 
 def row_reach(X: Tensor) -> float:

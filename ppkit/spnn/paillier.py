@@ -33,6 +33,7 @@ from ppkit.spnn.fixed_point import FRACTIONAL_BITS
 from ppkit.spnn.paillier_keys import PrivateKey, PublicKey
 from ppkit.spnn.paillier_keys import generate_keys as generate_keys  # who encrypts makes keys, too
 from ppkit.spnn.randomness import Stream
+from ppkit.validation import must_be
 
 if TYPE_CHECKING:
     import phe
@@ -64,6 +65,9 @@ class Packing:
     n_terms: int = 2
 
     def __post_init__(self):
+        must_be("a whole number >= 1", value_bits=self.value_bits, n_terms=self.n_terms)
+        for name in ("value_bits", "n_terms"):  # NumPy's have a fixed length
+            object.__setattr__(self, name, int(getattr(self, name)))
         if not 2 <= self.value_bits <= 63 or self.n_terms < 1 or self.field_bits > 64:
             raise ValueError(
                 "value_bits must be 2 to 63 and n_terms >= 1 with room for their sum in 64 bits, "
@@ -254,6 +258,7 @@ def first_layer_elementwise(
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
     Returns their sum, int64, what the server decrypts; exact below 2^53.
+    ValueError if there are none, or if shapes or types are others.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since
     phe sends it in the clear.
 
@@ -264,6 +269,13 @@ def first_layer_elementwise(
     [32768, -2]
     """
     import phe
+
+    forms = {(tuple(z.shape), z.dtype) for z in products}
+    if len(forms) != 1 or {dtype for _, dtype in forms} != {torch.int64}:
+        got = ", ".join(f"{shape} of {dtype}" for shape, dtype in sorted(forms, key=str))
+        raise ValueError(
+            f"products must be int64 tensors of one shape, one or more, got {got or 'none'}"
+        )
 
     def encrypted(number: int) -> "phe.EncryptedNumber":
         return public_key.encrypt(phe.EncodedNumber(public_key, number % public_key.n, EXPONENT))

@@ -48,6 +48,8 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpz
 
+from ppkit.validation import must_be
+
 SECURE_BITS = 2048
 _SMALL = 1 << 16  # a factor below is small
 
@@ -209,7 +211,8 @@ def generate_keys(
     >>> public_key.bits, private_key.p % 4, private_key.q % 4
     (512, 3, 3)
     """
-    least = 64 if teaching else SECURE_BITS
+    must_be("a whole number >= 1", bits=bits)
+    bits, least = int(bits), 64 if teaching else SECURE_BITS  # NumPy's whole numbers overflow
     if bits < least or bits % 16:
         hint = "" if teaching else "; teaching=True allows small keys, which protect nothing"
         raise ValueError(f"bits must be a multiple of 16 and at least {least:,}, got {bits}{hint}")

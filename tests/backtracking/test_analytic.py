@@ -116,6 +116,25 @@ def test_each_thing_that_cannot_be_recovered_is_said():
     )  # a row of zeros is a row
 
 
+@pytest.mark.parametrize(
+    "dtype, limit", [(torch.float16, 1e-2), (torch.float32, 1e-5), (torch.float64, 1e-12)]
+)
+def test_a_gradient_below_the_normal_numbers_of_its_dtype_has_no_row(dtype, limit):
+    """The loss grows flat: the last gradients are a few steps of the smallest number, and all of
+    one step would agree on a wrong row."""
+    rng = torch.Generator().manual_seed(5)
+    x = torch.randn(30, generator=rng, dtype=torch.float64)
+    delta = torch.rand(32, generator=rng, dtype=torch.float64) + 0.5
+    tiny = torch.finfo(dtype).tiny
+    for size in 2.0 ** torch.arange(-14, 4, dtype=torch.float64):
+        db = (delta * tiny * size).to(dtype)
+        found = reconstruct((delta[:, None] * x * tiny * size).to(dtype), db)
+        if db.abs().max() < tiny:
+            assert found.row is None and "too small for its digits" in found.why
+        else:
+            assert np.abs(found.row - x.numpy()).max() < limit
+
+
 def test_confidence_is_none_where_nothing_can_be_checked():
     rng = torch.Generator().manual_seed(3)
     X = torch.randn(5, 4, generator=rng, dtype=torch.float64)

@@ -401,6 +401,19 @@ def test_a_gradient_of_ones_own_takes_the_place_of_the_mean():
     )
 
 
+def test_a_frozen_layer_stays_and_a_gradient_of_ones_own_would_train_it():
+    X, y = (torch.from_numpy(a) for a in rows(200))
+    rng = torch.Generator().manual_seed(0)
+    model = network(4, rng)
+    model[0].requires_grad_(False)
+    before = model[0].weight.clone()
+    fit(model, X, y.long(), training=Training(batch_size=32), rng=rng)
+    assert torch.equal(model[0].weight, before)
+    mine = Training(batch_size=32, gradient=gradients.mean_plain)
+    with pytest.raises(ValueError, match="0.weight of the model is frozen"):
+        fit(model, X, y.long(), training=mine, rng=rng)
+
+
 def test_clipping_each_record_undoes_one_gross_outlier():
     """Section 6.3 on noisy rows: one feature of one row times 10,000 ruins plain SGD and hardly
     moves the clipped one."""

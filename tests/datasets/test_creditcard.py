@@ -88,6 +88,7 @@ def of_largest(part):
     return part / part.abs().max()
 
 
+SECOND = pd.Timedelta(1, "s")
 SECONDS = r"column 'Time' must hold whole numbers, got \S+ in row"
 CENTS = r"column 'Amount' must hold amounts with two decimals, got \S+ in row"
 NARROW = "column 'V28' spreads like V1, expected components in falling order" + SCALED
@@ -97,6 +98,10 @@ ALTERED |= {
     "all, by the largest": (changed(INPUTS, of_largest), SECONDS),
     "all, standardised": (changed(INPUTS, standardised), RANGE),
     "all, robust": (changed(INPUTS, robust), RANGE),
+    "time, as dates": (
+        changed(["Time"], lambda part: part.map(lambda t: pd.Timestamp("2013-09-01") + t * SECOND)),
+        "column 'Time' must hold numbers, got '2013-09-0",
+    ),
     "amount, min-max": (changed(["Amount"], minmax), CENTS),
     "amount, log": (changed(["Amount"], np.log1p), CENTS),
     "components, min-max": (changed(COMPONENTS, minmax), NARROW),

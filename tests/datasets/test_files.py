@@ -232,6 +232,15 @@ def test_a_file_of_another_name_is_not(name, home, tmp_path):
     assert alike(STEMS, tmp_path / "nowhere", {}) == ""
 
 
+@pytest.mark.parametrize("name", ["download.csv", "archive", "Archive.ZIP"])
+def test_a_zip_is_looked_into_whatever_it_is_called(name, table, home, tmp_path):
+    zipped(tmp_path / name, {"data/cards.csv": table.to_csv()})
+    assert alike(STEMS, tmp_path, {}) == (
+        f"a file like it lies there: the folder given as root/{name} (it holds cards.csv), unpack "
+        "it and call it cards.csv"
+    )
+
+
 def test_a_zip_a_folder_and_a_part_of_the_data_are_told(table, home, tmp_path):
     zipped(tmp_path / "archive.zip", {"data/cards.CSV": table.to_csv(), "notes.txt": "x"})
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 cut")

@@ -384,6 +384,8 @@ def test_how_a_file_was_read_is_in_the_note(table, home, tmp_path):
         ("lending", "loans_full_schema(1).csv", "loans_full_schema.csv"),
         ("lending", "LoanStats3a.csv", "loan.csv"),
         ("lending", "Loan.CSV", "loan.csv"),
+        ("lending", "lending.csv", "loans_full_schema.csv"),
+        ("distress", "Distress (1).csv", "Financial Distress.csv"),
     ],
 )
 def test_a_name_that_is_almost_right_is_told_wherever_the_stand_in_is_taken(

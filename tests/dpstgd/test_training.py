@@ -312,6 +312,17 @@ def test_bad_data_name_the_participant(spoil, message):
         train(network(), data, upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)
 
 
+@pytest.mark.parametrize("upload", [PlainSGD(), DPSGD(1.0, 1.0), DPSTGD(1.0, 3, 1.0)])
+def test_a_frozen_parameter_is_refused_and_stays(upload):
+    model = network()
+    model[2].bias.requires_grad_(False)
+    before = vector(model)
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="2.bias of the model is frozen"):
+        train(model, banks(), upload=upload, rng=rng, **SETTINGS)
+    assert torch.equal(vector(model), before)
+
+
 def test_nobody_is_refused():
     with pytest.raises(ValueError, match="n_participants must be a whole number >= 1, got 0"):
         train(network(), [], upload=PlainSGD(), rng=np.random.default_rng(0), **SETTINGS)

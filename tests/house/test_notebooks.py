@@ -312,7 +312,8 @@ def test_the_readmes_show_the_reference_and_the_bars():
 
 @pytest.mark.processes
 @pytest.mark.slow
-def test_two_workers_of_nbval_share_notebooks_not_cells(tmp_path):
+@pytest.mark.parametrize("how", ["-n 2", "-n 3 --dist worksteal", "-d --tx 2*popen"])
+def test_two_workers_of_nbval_share_notebooks_not_cells(how, tmp_path):
     """`pytest --nbval -n 2 notebooks`: cells that were dealt out singly would miss each other's
     names."""
     shutil.copy(ROOT / "notebooks/conftest.py", tmp_path)
@@ -323,7 +324,7 @@ def test_two_workers_of_nbval_share_notebooks_not_cells(tmp_path):
         code += [nbformat.v4.new_code_cell("print(x)", execution_count=5, outputs=[shown])]
         notebook = nbformat.v4.new_notebook(cells=code, metadata=KERNEL)
         nbformat.write(notebook, tmp_path / f"{name}.ipynb")
-    command = [sys.executable, "-m", "pytest", "--nbval", "-n", "2", "-q", "."]
+    command = [sys.executable, "-m", "pytest", "--nbval", *how.split(), "-q", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=FAR)
     assert done.returncode == 0 and "10 passed" in done.stdout, done.stdout[-2_000:]
 

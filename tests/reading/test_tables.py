@@ -167,6 +167,7 @@ def test_decimals_and_categories_of_parquet_become_what_they_stand_for(file):
     assert not isinstance(rows.table["word"].dtype, pd.CategoricalDtype)
     huge = as_parquet({"id": pa.array([10**30], pa.decimal128(38, 0))})
     assert refused(file, huge) == "cannot be read to its end: Integer value out of bounds"
+    assert read(file, huge, texts=("id",)).table["id"].tolist() == ["1" + "0" * 30]
 
 
 def test_an_empty_text_is_missing_in_parquet_as_in_a_csv(file):

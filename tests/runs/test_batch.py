@@ -120,6 +120,12 @@ def test_equal_points_run_once_however_they_are_written(project, at_once, capsys
     assert "SEED" not in rows
 
 
+def test_zero_and_minus_zero_are_equal_points(project, at_once):
+    project.add("01_a", "1", parameters="CLIP = 1.0")
+    assert run.reproduce(["01_a"], points=batch.points(["CLIP=0,-0.0,1"])) == 0
+    assert list(pd.read_parquet(project.latest / "table.parquet").CLIP) == [0.0, 1.0]
+
+
 def test_a_long_value_is_cut_where_a_person_reads_it(project, at_once, capsys):
     project.add("01_a", "1", parameters="NAME = ''")
     run.reproduce(["01_a"], points=[{"NAME": "x" * 20_000}, {"NAME": "y"}])

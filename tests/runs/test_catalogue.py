@@ -106,6 +106,36 @@ def test_a_parameters_cell_holds_numbers_texts_and_bools_only(project, line):
     assert f"got '{line}'" in str(no.value)
 
 
+def test_a_notebook_that_would_undo_a_value_of_the_run_is_refused(project):
+    path = project.add("01_a", "CLIP = 1.0", "# text", parameters="SEED = 0")
+    notebook = json.loads(path.read_text("utf-8"))
+    for tag, message in (
+        ("parameters", "01_a.ipynb has 2 cells tagged parameters: papermill sets values behind"),
+        ("injected-parameters", "01_a.ipynb was written by papermill: its cell tagged injected-"),
+    ):
+        notebook["cells"][1]["metadata"]["tags"] = [tag]
+        path.write_text(json.dumps(notebook), "utf-8")
+        with pytest.raises(Refused, match=message):
+            catalogue.assign({"01_a": path}, profile="quick", source=None, given={"SEED": "1"})
+
+
+@pytest.mark.parametrize(
+    "line, got", [("A = 1e999", "inf"), ("A = -1e999", "-inf"), ("A = '\\ud800'", r"'\ud800'")]
+)
+def test_a_default_that_no_notebook_can_hold_is_refused(project, line, got):
+    path = project.add("01_a", parameters=f"N = 1\n{line}")
+    with pytest.raises(Refused, match="01_a.ipynb: A in the parameters cell must be") as no:
+        catalogue.parameters(path)
+    assert str(no.value).endswith(f"got {got}")
+
+
+def test_a_text_of_bytes_that_are_no_utf_8_is_refused(project):
+    project.add("01_a", parameters="NAME = ''")
+    with pytest.raises(Refused, match="NAME must be of type str, as its default '', got "):
+        given = {"NAME": b"a\xff".decode("utf-8", "surrogateescape")}
+        catalogue.assign(catalogue.select([]), profile="quick", source=None, given=given)
+
+
 @pytest.mark.parametrize(
     "text, said", [("9" * 5_000, "(5,000 characters)"), ("(" * 50_000, "(50,000 characters)")]
 )

@@ -262,7 +262,10 @@ def test_over_tls_a_point_is_done_and_who_has_no_file_is_not_let_in(project, tmp
 def test_without_tls_only_this_machine_is_taken(address):
     with pytest.raises(cluster.Refused, match="this machine only, since whoever reaches"):
         cluster.connect(address, {})
-    for other in ("127.0.0.1:8786", "ucx://127.0.0.1:1", "tcp://127.0.0.1", "scheduler"):
+    bad_ports = ("tls://bank:x", "tls://bank:70000", "tcp://127.0.0.1:0", "tcp://127.0.0.1:8786/x")
+    bad_hosts = ("tls://[::1", "tls://:8786", "tls://me:word@bank:1", "TLS://bank:1", "tls://a b:1")
+    others = ("127.0.0.1:8786", "ucx://127.0.0.1:1", "tcp://127.0.0.1", "scheduler")
+    for other in (*others, *bad_ports, *bad_hosts):
         with pytest.raises(cluster.Refused, match="a scheduler is tls://HOST:PORT or tcp://127"):
             cluster.connect(other, {})
 
@@ -345,6 +348,24 @@ def test_small_files_beside_a_notebook_go_along_and_large_ones_are_refused(tmp_p
         cluster.Refused, match="beside mine.ipynb, and .* holds more than 5 MB: put"
     ):
         cluster.beside(tmp_path / "mine.ipynb")
+
+
+def test_what_a_notebook_writes_beside_itself_is_not_brought_back_and_that_is_said(
+    project, machines
+):
+    writes = "import pathlib\nfor name in (f'out_{SEED}.csv', 'beside.csv'):\n"
+    writes += "    pathlib.Path(name).write_text('1')"
+    project.add("01_grid", RECORDS, READS, writes, parameters=PARAMETERS)
+    (project.folder / "notebooks" / "beside.csv").write_text("42")
+    machines.add(project)
+    grid = ("--grid", "SEED=0..1", "--scheduler", machines.address)
+    done = project.run("reproduce", "01_grid", *grid, "--data", "standin")
+    assert done.returncode == 0, done.stderr
+    for seed in (0, 1):
+        files = f"['beside.csv', 'out_{seed}.csv']"
+        assert f"000{seed} SEED {seed} wrote {files} beside its notebook: no worker" in done.stdout
+    assert not (project.folder / "notebooks" / "out_0.csv").exists()
+    assert (project.folder / "notebooks" / "beside.csv").read_text() == "42"
 
 
 NOTEBOOK = {"notebooks/01_grid.ipynb": b"{}"}

@@ -150,7 +150,7 @@ def test_a_run_is_compared_with_the_reference_in_either_order(ppkit, project):
     "names, sentence",
     [
         (("a", "b"), "a and b measured no row in common"),
-        (("a", "c"), "unknown run 'c': there are latest, a, b, stopped"),
+        (("a", "c"), "unknown run 'c': there are a, b, stopped"),
         (("a", "stopped"), "run stopped has no verdicts of its own: it was stopped before its end"),
         (("reference", "a"), "there is no figures/claims.json yet, `ppkit reference RUN` makes"),
     ],

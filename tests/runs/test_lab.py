@@ -69,6 +69,19 @@ def test_a_copy_that_is_there_is_never_overwritten(lessons):
         assert work(lessons, "01_a").read_text() == mine
 
 
+def test_a_copy_that_is_no_notebook_any_more_keeps_nobody_from_the_others(lessons):
+    lab.prepare([])
+    work(lessons, "01_a").write_bytes(b"\xff")
+    work(lessons, "02_b").unlink()
+    work(lessons, "02_b").mkdir()
+    work(lessons, "solutions/01_a_solution").unlink()
+    assert lab.prepare([]) == ["1 notebook copied to work/, which is yours."]
+    assert work(lessons, "02_b").is_dir() and work(lessons, "01_a").read_bytes() == b"\xff"
+    [said] = lab.prepare(["02_b"])
+    assert "what was there is work/02_b.kept-1.ipynb now" in said
+    assert work(lessons, "02_b").is_file()
+
+
 def test_fresh_puts_back_what_is_named_and_keeps_every_old_copy(lessons, ppkit):
     lab.prepare([])
     published = work(lessons, "01_a").read_bytes()

@@ -59,6 +59,16 @@ def test_a_finished_run_is_never_resumed(project):
     assert run_folder.find_unfinished(project.folder / "runs", "k", run.Run) is None
 
 
+def test_a_latest_that_leads_nowhere_is_not_among_the_runs_there_are(project):
+    folder = new(project, a="running")
+    folder.release()
+    project.latest.unlink()
+    project.latest.symlink_to("nowhere")
+    with pytest.raises(Refused) as refused:
+        run_folder.open_run("latest")
+    assert str(refused.value) == f"unknown run 'latest': there are {folder.path.name}"
+
+
 def test_a_damaged_run_json_is_passed_over(project):
     folder = new(project, a="running")
     folder.release()

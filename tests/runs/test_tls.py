@@ -153,3 +153,5 @@ def test_what_is_wrong_with_the_other_end_is_said(authority, tmp_path):
             tls.knock("127.0.0.1", there.port, files)
     with pytest.raises(Refused, match="no scheduler answers at tls://127.0.0.1:.*refused"):
         tls.knock("127.0.0.1", there.port, mine)
+    with pytest.raises(Refused, match="at tls://a..b:1: 'a..b' is no name of a host"):
+        tls.knock("a..b", 1, mine)

@@ -50,6 +50,13 @@ def test_integers_come_back_exactly(integers):
     assert torch.equal(encode(decode(z)), z)
 
 
+@pytest.mark.parametrize("fractional_bits", [0, 8, 16, 24, 40])
+def test_what_is_decoded_with_the_bits_of_its_encoding_is_what_was_encoded(fractional_bits):
+    values = torch.tensor([3.0, -2.0, 0.0], dtype=torch.float64)
+    z = encode(values, fractional_bits=fractional_bits)
+    assert torch.equal(decode(z, fractional_bits=fractional_bits), values)
+
+
 def test_half_a_unit_is_attained_and_shapes_stay():
     half = torch.tensor([1 + 3 * 2.0**-17, -1 - 3 * 2.0**-17], dtype=torch.float64)
     assert torch.equal(

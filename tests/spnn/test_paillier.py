@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 
 import gmpy2
+import numpy as np
 import pytest
 import torch
 
@@ -321,13 +322,37 @@ def test_what_does_not_belong_together_is_refused(keys):
     [
         (1, 2, "value_bits must be 2 to 63 .* got 1 and 2"),
         (64, 1, "got 64 and 1"),
-        (40, 0, "n_terms >= 1 .* got 40 and 0"),
+        (40, 0, "n_terms must be a whole number >= 1, got 0"),
+        (40.5, 2, "value_bits must be a whole number >= 1, got 40.5"),
         (62, 5, "room for their sum in 64 bits, got 62 and 5"),
     ],
 )
 def test_impossible_packings_are_refused(value_bits, n_terms, message):
     with pytest.raises(ValueError, match=message):
         Packing(value_bits=value_bits, n_terms=n_terms)
+
+
+@pytest.mark.parametrize("kind", [np.int64, float])
+def test_whole_numbers_of_other_types_are_whole_numbers(keys, kind):
+    packing = Packing(value_bits=kind(63), n_terms=kind(2))
+    assert packing == Packing(value_bits=63, n_terms=2) and packing.field_bits == 64
+    z = torch.tensor([1 - 2**62, 2**62 - 1])
+    assert torch.equal(decrypt(keys[1], encrypt(keys[0], z, packing=packing)), z)
+    assert paillier.generate_keys(bits=kind(64), teaching=True)[0].bits == 64
+
+
+@pytest.mark.parametrize(
+    "products, got",
+    [
+        ([], "none"),
+        ([torch.zeros(2, 3).long(), torch.zeros(3, 2).long()], "(2, 3) of torch.int64, (3, 2) of"),
+        ([torch.tensor([1.5])], "(1,) of torch.float32"),
+    ],
+)
+def test_the_oracle_adds_what_has_one_shape(keys, products, got):
+    with pytest.raises(ValueError, match="products must be int64 tensors of one shape") as no:
+        first_layer_elementwise(*paillier.phe_keys(keys[1]), products)
+    assert f"got {got}" in str(no.value)
 
 
 @pytest.mark.parametrize(

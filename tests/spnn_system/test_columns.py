@@ -47,6 +47,8 @@ INDICES = (
     "rowid",
     "file_row_number",
     "rownames",
+    "__null_dask_index__",
+    "monotonically_increasing_id()",
 )
 
 
@@ -266,7 +268,8 @@ WITH_NAME = {
     "three parts of other lengths": np.concatenate([np.arange(n) for n in (700, 900, 400)]),
 }
 NAMES = (
-    "index Index idx rn rownum row_num row-nr level_0 X X.1 ...1 V1 column0 _c0 Column1 ID no Row"
+    "index Index idx rn rownum row_num row-nr level_0 X X.1 ...1 V1 column0 _c0 Column1 ID no Row #"
+    " S.No Serial_No. Obs"
 ).split()
 
 

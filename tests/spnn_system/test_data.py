@@ -40,6 +40,7 @@ address = "127.0.0.1:50054"
 data = "B.{kind}"
 """
 IDS = [10, 7, 30, 40, 50, 60]
+DAYS = pd.Series(pd.to_datetime([f"2013-09-{day}" for day in ("03", "01", "07", "02", "05", "04")]))
 
 
 @pytest.fixture(params=["parquet", "csv"])
@@ -148,6 +149,15 @@ def test_numbers_that_stand_as_texts_are_numbers(config):
         (
             {"x": [0, 7.25e300, 1, 2, 3, 3]},
             "feature 'x' must be finite in float32, got 1 of 6 values that are not",
+        ),
+        *(
+            ({"x": dates}, "feature 'x' must be numbers, got dates or times: write numbers")
+            for dates in (
+                DAYS,
+                DAYS.where(DAYS > DAYS[1]),
+                DAYS.dt.tz_localize("UTC"),
+                DAYS - DAYS[0],
+            )
         ),
         ({"x": list("secret")}, "feature 'x' must be numbers, row 0 (from 0) is the first that"),
         *(

@@ -206,6 +206,21 @@ def test_own_rows_refuses_two_columns_of_one_name_and_takes_whole_numbers_as_nam
         example.own_rows(tables, y, train_rows=45)
 
 
+def test_own_rows_refuses_dates_of_which_one_that_is_missing_would_drown_the_others():
+    rng = np.random.default_rng(0)
+    day = pd.Series(pd.Timestamp("2013-09-01") + pd.to_timedelta(rng.integers(0, 9**5, 60), "s"))
+    day[3] = pd.NaT
+    tables = [
+        pd.DataFrame({"x": rng.normal(size=60), "day": day}),
+        pd.DataFrame({"z": day - day[0]}),
+    ]
+    y = rng.integers(2, size=60)
+    with pytest.raises(ValueError, match=r"tables\[0\]: feature 'day' must be numbers, got dates"):
+        example.own_rows(tables, y, train_rows=45)
+    with pytest.raises(ValueError, match=r"tables\[0\]: feature 'z' must be numbers, got dates"):
+        example.own_rows(tables[::-1], y, train_rows=45)
+
+
 def test_an_earlier_example_is_not_overwritten(cards, tmp_path):
     path = example.write(tmp_path, fraud(cards))
     before = path.read_bytes()
