@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Guess: two rounds of the Laplace mechanism with epsilon 1 have epsilon 2 at delta = 0, and a lower bound on epsilon (a PLD made
-#   with pessimistic_estimate=False) is finite and below the exact value at every delta.
-# Seen: in dp_accounting 0.6.0 self_compose(2) gives inf for the two Laplace rounds. compose, which ought to be the same, gives 2.
-#   self_compose counts a tail of 1e-15 as a total loss, also in the lower bound: that is above the exact Gaussian epsilon at
-#   delta = 1e-14 already, and inf at 1e-20.
-# Why it matters: below a delta of 1e-14 a "lower bound" may lie above the truth, and a pure guarantee is lost without a warning.
+# Guess: a lower bound on epsilon, a PLD made with pessimistic_estimate=False, is finite and below the exact value at every delta.
+#   Two engineers guessed so.
+# Seen: in dp_accounting 0.6.0 self_compose counts a tail of 1e-15 as a total loss, also in the lower bound: that is above the exact
+#   epsilon of two Gaussian rounds at delta = 1e-14 already, and inf at 1e-20.
+# Why it matters: an audit sets what an attack attained beside a lower bound. Below a delta of 1e-13 this one may lie above the truth.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -18,12 +17,6 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import optimize, stats
 
 print("dp-accounting", version("dp-accounting"))
-laplace = pld.from_laplace_mechanism(1.0)
-composed, repeated = laplace.compose(laplace), laplace.self_compose(2)
-print("Laplace twice, delta 0: compose", composed.get_epsilon_for_delta(0.0), " self_compose", repeated.get_epsilon_for_delta(0.0))
-assert abs(composed.get_epsilon_for_delta(0.0) - 2) < 1e-6
-assert abs(repeated.get_epsilon_for_delta(1e-12) - 2) < 1e-6
-assert math.isinf(repeated.get_epsilon_for_delta(0.0))
 
 
 def exact(delta, sigma):
