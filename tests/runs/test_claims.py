@@ -175,7 +175,8 @@ def test_claims_say_in_short_what_came_out_and_how_to_ask_for_more(ppkit, kept):
     assert "Data: 2 stand-in. Profile: 2 paper.\n" in said
     one_line = " ".join(said.split())
     assert (
-        "In all: ◐ 1 reproduced on other data, ◇ 1 turned by a choice or the data, ≈ " in one_line
+        "In all: ◐ 1 reproduced on other data, ◇ 1 that depend on a choice or the data, ≈ "
+        in one_line
     )
     assert f"◇ {kept[0].short_id}" in said
     [line] = [line for line in said.splitlines() if line.startswith("wu2020 ")]
