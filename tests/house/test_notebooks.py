@@ -68,7 +68,7 @@ def test_no_path_date_or_address_is_printed(path):
     text = json.dumps([cell.outputs for cell in cells(path)])
     text = re.sub(r'"image/(png|svg\+xml)": (".*?"|\[.*?\])', "", text)
     # of a row's amendments, one after the other, not of the run
-    text = re.sub(r"(amended|[;.]) 2026-\d\d-\d\d:", "", text)
+    text = re.sub(r"(amended|Before that,|[;.]) 2026-\d\d-\d\d:", "", text)
     found = re.search(
         r"(?<![\w.])/(work|tmp|root|home|Users)/[\w.]|0x[0-9a-f]{8,}|\b20\d\d-\d\d-\d\d\b", text
     )
