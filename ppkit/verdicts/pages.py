@@ -179,8 +179,8 @@ def changed_in_short(rows: list[Row]) -> str:
     changed = [row for row in claims if row.amended]
     return (
         f"{len(changed)} of {len(claims)} claims had their rule, measure or words changed after a "
-        "first run was seen, and were run again by what then stood; [the list]"
-        "(docs/changed_rules.md) has each change, its day and its reason, and counts the rules."
+        "first run was seen; no rule is newer than the run that it decides, and [the list]"
+        "(docs/changed_rules.md) has each change, its day and its reason."
     )
 
 

@@ -267,6 +267,11 @@ def test_the_reference_is_of_these_claims():
         assert same, f"{claim.id} changed: run `ppkit reproduce`, then `ppkit reference`"
 
 
+def test_no_rule_is_newer_than_the_run_that_it_decides():
+    """README says so of the rules that were changed."""
+    assert [row.id for row in ledger.reference() if row.stale] == []
+
+
 def test_the_picture_that_a_claim_names_is_there():
     named = {row.figure for row in ledger.reference() if row.figure}
     assert {name for name in named if not (ROOT / "figures" / f"{name}.png").exists()} == set()
