@@ -11,8 +11,9 @@ Our reading of what it leaves open, and why:
   stability" is true of this reading only;
 - y = theta.x has no intercept (level="none", the paper's words). Centred components cannot say what
   loans cost on average, then f is 160 where the rates' variance is 25, and "0 % for everybody" has
-  a small psi. level="constant" appends a 1, level="public" subtracts the mean rate of the public
-  rows: two ways to a model that is worth having;
+  a small psi. level="public" subtracts the mean rate of the public rows, as regression on principal
+  components does (Hastie, Tibshirani and Friedman 2009, section 3.5.1); level="constant" appends a
+  1, which the paper writes for its SVM only;
 - the 10,000 rows are public and belong to no owner.  Records are scaled down to a public l1 bound,
   so that Xi is public.
 """

@@ -130,8 +130,6 @@ class Ledger:
             result = _judged(result, claim, evidence, halfwidth, rests_on)
             if spread is not None:
                 result = replace(result, spread=spread)
-                if result.detail == rules.DIRECTION and abs(values) <= halfwidth:
-                    result = replace(result, detail="")  # the interval holds 0
         row = decided(claim, [result])
         self._rows[claim.id] = row
         self._write()
@@ -248,6 +246,8 @@ def _judged(
     by_seeds = rules.possible(rule, evidence)
     if rests_on and len(by_rows) > 1:
         outcome = replace(outcome, verdict=rules.UNDECIDED, detail=rests_on, why="")
+    elif rests_on and outcome.detail == rules.DIRECTION and abs(outcome.value) <= halfwidth:
+        outcome = replace(outcome, detail="", why="the interval holds 0")
     why = [outcome.why]
     if rests_on:
         width = f"{halfwidth:.3f}" if halfwidth >= 0.0005 else f"{halfwidth:.2g}"

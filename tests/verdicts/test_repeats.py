@@ -90,11 +90,18 @@ def test_repeats_take_no_other_interval(book):
             book.record("fig6.beats", Repeats(np.ones((3, 2))), data=FORMULA, **other)
 
 
-@pytest.mark.parametrize("mean, detail", [(0.001, ""), (0.004, "the direction holds")])
-def test_a_direction_holds_only_where_the_interval_leaves_out_0(claims_of, mean, detail):
+@pytest.mark.parametrize(
+    "mean, detail, why",
+    [
+        (0.001, "", "the interval holds 0"),
+        (0.004, "the direction holds", "the sign holds, the size does not"),
+    ],
+)
+def test_a_direction_holds_only_where_the_interval_leaves_out_0(claims_of, mean, detail, why):
     rule = {"rule.within.abs": 0.01, "because": "as said"}
     claims_of(kind="claim", printed="0.1", **rule, **MEASURED)
     book = Ledger("made2026", notebook="x", profile="quick")
     scattered = Repeats(mean + np.tile([[0.004], [-0.004]], (10, 1)))  # half-width .0019
     row = book.record("a.b", scattered, data=FORMULA)
     assert (row.verdict, row.detail) == ("not reproduced", detail)
+    assert row.note.split("; ")[0] == why
