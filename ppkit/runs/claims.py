@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ppkit import project
-from ppkit.runs import Refused
+from ppkit.runs import Refused, code_versions
 from ppkit.runs.rows import REFERENCE, beside_reference, newest_run, rows_of
 from ppkit.runs.screen import BOX, console
 from ppkit.verdicts import anchors, pages, rules, statements, wording
@@ -198,7 +198,7 @@ def _in_full(screen: Console, row: Row) -> None:
         "reply": row.reply,
         "picture": row.figure and f"figures/{row.figure}.png",
         "command": wording.command(row),
-        "run, commit": ", ".join(filter(None, (row.run, row.commit))),
+        "run, commit": ", ".join(filter(None, (row.run, row.commit, code_versions.in_words(row)))),
     }
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)

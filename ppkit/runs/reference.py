@@ -1,5 +1,5 @@
-"""`ppkit reference`: the only writer of figures/claims.json, of the reference pictures and of
-figures/measured/."""
+"""`ppkit reference`: the only writer of figures/claims.json, of the reference pictures, of
+figures/measured/ and of figures/code_versions.json."""
 
 import shutil
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ppkit import project
-from ppkit.runs import Refused, catalogue, run_folder
+from ppkit.runs import Refused, catalogue, code_versions, run_folder
 from ppkit.runs.run_folder import RunFolder
 from ppkit.verdicts import curves, ledger, robustness, rows
 from ppkit.verdicts.rows import Row
@@ -19,7 +19,8 @@ LARGEST_PICTURE = 200_000  # bytes
 
 def keep(names: list[str]) -> tuple[Path, int]:
     """Merge finished runs into figures/claims.json, later ones over earlier, copy their pictures
-    (PNG) and what they measured (`ppkit.measured`), renew what README and docs/ quote.
+    (PNG) and what they measured (`ppkit.measured`), note the code of their notebooks, renew what
+    README and docs/ quote.
 
     names: runs, as `run_folder.open_run` takes them; also batches that `--settings` ran, which
     give the rows their robustness.
@@ -50,6 +51,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if (folder / "settings").exists():
         curves.draw_all(claims, folder / "settings")
     rows.write(target, claims, run=about["run"], pictures=about["pictures"])
+    code_versions.keep(runs, claims, about["pictures"])
     if after := project.hook("after_reference"):
         after(project.root())
     return target, sum(row.data is not None for row in claims)

@@ -1,0 +1,71 @@
+"""Whether a row was found with the code that its notebook has today."""
+
+from dataclasses import replace
+
+import pytest
+from made_runs import new
+
+from ppkit.project import root
+from ppkit.runs import code_versions, reference, run_folder
+from ppkit.verdicts import ledger, rows
+
+
+def written(path, *cells, injected=None):
+    """A notebook of these cells, the first of which holds its parameters."""
+    made = [(source, ["parameters"] if i == 0 else []) for i, source in enumerate(cells)]
+    if injected:
+        made.insert(1, (injected, [code_versions.INJECTED]))
+    content = [
+        {"cell_type": "code", "source": source, "metadata": {"tags": tags}} for source, tags in made
+    ]
+    run_folder.write_json(path, {"metadata": {}, "cells": content})
+    return path
+
+
+def test_the_digest_is_of_what_python_reads(tmp_path):
+    def of(*cells, **more):
+        return code_versions.digest(written(tmp_path / "a.ipynb", *cells, **more))
+
+    mine = of("SEED = 0", "x = f(1,\n      2)  # a word")
+    assert mine == of("SEED = 0", "x = f(1, 2)") == of("SEED = 0", "x = f(1, 2)", injected="A = 1")
+    others = [of("SEED = 1", "x = f(1, 2)"), of("SEED = 0", "x = f(2, 1)"), of("x = f(1, 2)")]
+    assert len({mine, *others}) == 4
+
+
+@pytest.fixture
+def kept(project):
+    """A run in the reference, and the notebook that it ran."""
+    project.add("01_a")
+    file = written(project.folder / "notebooks" / "01_a.ipynb", "SEED = 0", "print(1)")
+    folder = new(project, **{"01_a": "done"})
+    written(folder.path / "notebooks" / "01_a.ipynb", "SEED = 0", "print(1)", injected="SEED = 0")
+    [row] = [row for row in ledger.merge([]) if row.id == "wang2018.table1.row5.basic"]
+    found = dict(data="formula", standing="rerunnable", profile="quick", notebook="01_a", value=1.0)
+    claims = folder.path / "claims" / "01_a.json"
+    rows.write(claims, [replace(row, **found, verdict="reproduced", alone="reproduced")])
+    folder.close()
+    folder.release()
+    reference.keep([folder.path.name])
+    return file, folder.path.name
+
+
+def test_a_row_is_older_once_the_code_of_its_notebook_has_changed(kept):
+    file, run = kept
+    assert not code_versions.is_older(run, "01_a")
+    written(file, "SEED = 0", "print(1)  # the same")
+    assert not code_versions.is_older(run, "01_a")
+    written(file, "SEED = 0", "print(2)")
+    [row] = [row for row in rows.read(root() / "figures/claims.json")[1] if row.data]
+    assert code_versions.in_words(row) == "the code of 01_a has changed since"
+    file.unlink()
+    assert code_versions.is_older(run, "01_a")
+
+
+def test_the_code_of_a_run_goes_with_its_last_row(kept):
+    _, run = kept
+    file = root() / "figures" / "code_versions.json"
+    assert list(run_folder.read_json(file)) == [run]
+    (root() / "figures" / "claims.json").unlink()
+    reference.keep([])
+    assert run_folder.read_json(file) == {}
+    assert code_versions.is_older(run, "01_a")
