@@ -2,9 +2,15 @@
 accepted and the value.  And bounds that contradict each other.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection
 from numbers import Real  # also what NumPy has, but for its truth values
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 ACCEPTED: dict[str, Callable[[float], bool]] = {
     "> 0": lambda value: value > 0,
@@ -95,3 +101,34 @@ def binary(**arrays) -> None:
         odd = (values := np.asarray(values))[(values != 0) & (values != 1)]
         if odd.size:
             raise ValueError(f"{name} must be 0 or 1, got {odd[0]}")
+
+
+def numbers(name: str, values) -> np.ndarray:
+    """An array, a table or a list as float64; ValueError that names it, where a value is text or
+    lacks.
+
+    >>> numbers("X", [[1, 2]])
+    array([[1., 2.]])
+    >>> numbers("X", ["F", "M"])
+    Traceback (most recent call last):
+    ValueError: X must be numbers, with text as codes: could not convert string to float: 'F'
+    """
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers, with text as codes: {error}") from None
+
+
+def same_rows(**arrays) -> None:
+    """Refuse arrays of which one has more rows than another; ValueError that names all of them.
+
+    >>> same_rows(X=[[1.0], [2.0]], y=[0])
+    Traceback (most recent call last):
+    ValueError: X and y must have the same rows, got 2 and 1
+    """
+    counts = [len(values) for values in arrays.values()]
+    if len(set(counts)) > 1:
+        names, sizes = " and ".join(arrays), " and ".join(map(str, counts))
+        raise ValueError(f"{names} must have the same rows, got {sizes}")

@@ -81,6 +81,34 @@ def refuse_dates(column: pd.Series, said: str) -> None:
         )
 
 
+def as_numbers(column: pd.Series, said: str, dtype: type[np.floating]) -> np.ndarray:
+    """A feature as finite numbers (N,).
+
+    said: the file in words.  ValueError in one sentence that names the column and the first row,
+    for dates, text, gaps and what is too large for dtype.
+    """
+    refuse_dates(column, said)
+    values = pd.to_numeric(column, errors="coerce")
+    is_text = (values.isna() & column.notna()).to_numpy()
+    if is_text.any():
+        raise ValueError(
+            f"{said}: feature {column.name!r} must be numbers, row {is_text.argmax():,} (from 0) "
+            "is the first that is none: write digits with a decimal point and nothing else, and "
+            "for categories a column of 0 and 1 each"
+        )
+    # what is too large becomes infinite, and is refused
+    with np.errstate(over="ignore"):
+        x = values.to_numpy(np.float64, na_value=np.nan).astype(dtype)
+    is_bad = ~np.isfinite(x)
+    if is_bad.any():
+        raise ValueError(
+            f"{said}: feature {column.name!r} must be finite in {dtype.__name__}, got "
+            f"{is_bad.sum():,} of {len(x):,} values that are not, row {is_bad.argmax():,} (from 0) "
+            "first: fill the gaps, or take these rows out at all holders"
+        )
+    return x
+
+
 def remarks(
     X: np.ndarray, y: np.ndarray | None, names: Sequence[str], said: str, *, n_train: int
 ) -> list[str]:

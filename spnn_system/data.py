@@ -140,7 +140,7 @@ def _own_rows(config: Config, name: str, tell: Callable[[str], None] | None = No
             columns.refuse_index(table, column, table[ID], said)
     if not names:
         raise ValueError(f"{said} has no features: it has {columns.listed(table.columns)}")
-    X = np.column_stack([_feature(table[column], said) for column in names])
+    X = np.column_stack([columns.as_numbers(table[column], said, np.float32) for column in names])
     ids = _ids(table[ID], said)
     y = None
     if holder.labels and not config.trained:
@@ -169,28 +169,6 @@ def _trained(kept: Path, said: str) -> list[str]:
     return json.loads(kept.read_text("utf-8"))
 
 
-def _feature(column: pd.Series, said: str) -> np.ndarray:
-    """A column as float32 (N,); ValueError for what is no number or too large."""
-    columns.refuse_dates(column, said)
-    numbers = pd.to_numeric(column, errors="coerce")
-    is_text = (numbers.isna() & column.notna()).to_numpy()
-    if is_text.any():
-        raise ValueError(
-            f"{said}: feature {column.name!r} must be numbers, row {is_text.argmax():,} (from 0) "
-            "is the first that is none: write digits with a decimal point and nothing else"
-        )
-    # what is too large for float32 becomes infinite, and is refused
-    with np.errstate(over="ignore"):
-        x = numbers.to_numpy(np.float64, na_value=np.nan).astype(np.float32)
-    is_bad = ~np.isfinite(x)
-    if is_bad.any():
-        raise ValueError(
-            f"{said}: feature {column.name!r} must be finite in float32, got {is_bad.sum():,} of "
-            f"{len(x):,} values that are not, row {is_bad.argmax():,} (from 0) first"
-        )
-    return x
-
-
 def _ids(column: pd.Series, said: str) -> list[str]:
     if column.isna().any():
         raise ValueError(
@@ -216,7 +194,8 @@ def _labels(column: pd.Series, config: Config, said: str) -> np.ndarray:
         accepted = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
         raise ValueError(
             f"{said}: labels {column.name!r} must be {accepted}, row {(~is_right).argmax():,} "
-            "(from 0) is not"
+            "(from 0) is not: number the labels from 0, and say in [model] how many classes there "
+            "are"
         )
     y = numbers.to_numpy(dtype=np.int64, copy=True)
     for rows, part in ((y[:n_train], "training"), (y[n_train:], "test")):

@@ -56,12 +56,13 @@ def own_rows(
 ) -> Vertical:
     """Rows of one's own for a run: the features of each holder, standardised by the training rows.
 
-    tables: one a holder, with the same rows in the same order, numbers only.  y: their labels, from
-    0.  train_rows: so many rows from the first on are trained on, and the others tested on; at
-    least one each.  source: what the results call these rows.
+    tables: one a holder, with the same rows in the same order, finite numbers only.  y: their
+    labels, whole numbers from 0.  train_rows: so many rows from the first on are trained on, and
+    the others tested on; at least one each.  source: what the results call these rows.
     A column with one value among the training rows has its mean subtracted only.
-    ValueError for tables that do not fit together, with a column called id or label, with two
-    columns of one name, with a column of dates, or with one that only numbers the rows
+    ValueError for tables that do not fit together or have one index in two orders, for values that
+    are no finite numbers, for labels that are no whole ones, with a column called id or label, with
+    two columns of one name, with a column of dates, or with one that only numbers the rows
     (`columns.refuse_index`): they are looked at before they are scaled.
 
     >>> shop = pd.DataFrame({"age": [20.0, 40.0, 60.0], "visits": [1.0, 3.0, 8.0]})
@@ -70,7 +71,14 @@ def own_rows(
     >>> rows.parts["train"][1].flatten().tolist(), rows.parts["test"][1].item()
     ([1.0, -1.0], 0.0)
     """
-    n = len(y)
+    for place, table in enumerate(tables):
+        if not isinstance(table, pd.DataFrame) or not table.shape[1]:
+            raise ValueError(
+                f"tables[{place}] must be a pandas DataFrame of one column or more, got "
+                f"{type(table).__name__} of shape {np.shape(table)}"
+            )
+    labels, n = _labels(y), len(y)
+    _refuse_orders({f"tables[{place}]": table for place, table in enumerate(tables)} | {"y": y})
     if any(len(table) != n for table in tables) or not 1 <= train_rows < n:
         raise ValueError(
             f"all tables must have the {n:,} rows of y, and train_rows leave one or more to test "
@@ -82,12 +90,14 @@ def own_rows(
     for place, table in enumerate(tables):
         _refuse_columns(table.rename(columns=str), f"tables[{place}]")
     parts: dict[str, list[torch.Tensor]] = {"train": [], "test": []}
-    for table in tables:
-        scaler = StandardScaler().fit(table.to_numpy(np.float64)[:train_rows])
-        X = torch.from_numpy(scaler.transform(table.to_numpy(np.float64))).float()
+    for place, table in enumerate(tables):
+        said = f"tables[{place}]"
+        features = [columns.as_numbers(table[name], said, np.float64) for name in table]
+        numbers = np.column_stack(features)
+        scaler = StandardScaler().fit(numbers[:train_rows])
+        X = torch.from_numpy(scaler.transform(numbers)).float()
         parts["train"].append(X[:train_rows])
         parts["test"].append(X[train_rows:])
-    labels = torch.as_tensor(np.asarray(y, dtype=np.int64))
     return Vertical(
         parts=parts,
         y={"train": labels[:train_rows], "test": labels[train_rows:]},
@@ -96,6 +106,38 @@ def own_rows(
         feature_names=tuple(names),
         source=source,
     )
+
+
+def _labels(y: Sequence[int]) -> torch.Tensor:
+    """y as int64 (N,).  ValueError for what is no whole number from 0."""
+    if np.ndim(y) != 1:
+        raise ValueError(f"y must be one label for each row, got shape {np.shape(y)}")
+    numbers = pd.to_numeric(pd.Series(np.asarray(y)), errors="coerce")
+    numbers = numbers.to_numpy(np.float64, na_value=np.nan)
+    is_right = (numbers >= 0) & (numbers % 1 == 0)
+    if not is_right.all():
+        raise ValueError(
+            f"y must be labels that are whole numbers from 0, row {(~is_right).argmax():,} (from "
+            "0) is not: pandas.factorize numbers classes, and a row without a label is left out"
+        )
+    return torch.from_numpy(numbers.astype(np.int64))
+
+
+def _refuse_orders(rows: dict[str, Any]) -> None:
+    """Refuse tables or columns of pandas whose indexes are the same rows in another order."""
+    indexed = {
+        said: own.index for said, own in rows.items() if isinstance(own, pd.DataFrame | pd.Series)
+    }
+    first, *others = indexed
+    one = indexed[first]
+    for said in others:
+        other = indexed[said]
+        are_same = one.is_unique and other.is_unique and len(one) == len(other)
+        if are_same and not other.equals(one) and other.isin(one).all():
+            raise ValueError(
+                f"{said} has the index of {first} in another order: put them in one order (.loc), "
+                "or where their rows are in one already, drop both (reset_index(drop=True))"
+            )
 
 
 def _refuse_columns(table: pd.DataFrame, said: str) -> None:

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit import optimisers
-from ppkit.attacks.arrays import matrix
+from ppkit.attacks.arrays import bits_of, matrix, rows_of
 from ppkit.models import classification_loss, mlp
-from ppkit.validation import binary, must_be
+from ppkit.validation import must_be, same_rows
 
 N_STEPS = 200
 
@@ -21,12 +21,14 @@ def few_labels(y: ArrayLike, n: int, *, rng: np.random.Generator) -> np.ndarray:
     ValueError for other labels, or if there are too few rows.
     Source: Fu et al. 2022 give the attacker equally many labels of each class.
     """
-    binary(labels=y)
+    labels = bits_of("labels", y)
     must_be("a whole number >= 2", n=n)
-    positives, others = np.flatnonzero(np.asarray(y) == 1), np.flatnonzero(np.asarray(y) == 0)
+    positives, others = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     k = min(n // 2, len(positives) // 2)
     if n - k > len(others):
         raise ValueError(f"there are {len(others)} negatives, fewer than {n - k}")
+    if k == 0:
+        raise ValueError(f"there must be two positives or more, got {len(positives)}")
     return np.concatenate(
         [rng.choice(positives, k, replace=False), rng.choice(others, n - k, replace=False)]
     )
@@ -67,7 +69,9 @@ def completed(
         with torch.no_grad():
             first.weight.copy_(start.T)
             first.bias.zero_()
-    rows, y = torch.as_tensor(np.asarray(known)), torch.as_tensor(np.asarray(y_known))
+    rows = torch.from_numpy(rows_of("known", known, len(columns)))
+    y = torch.from_numpy(bits_of("y_known", y_known))
+    same_rows(known=rows, y_known=y)
     optimiser = optimisers.Adam(
         [
             {"params": model[0].parameters(), "lr": 1e-2 if start is None else 3e-4},

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_continuous_are, solve_continuous_lyapunov
 from sklearn.utils.extmath import randomized_svd
 
-from ppkit.attacks.arrays import matrices, matrix
-from ppkit.validation import must_be
+from ppkit.attacks.arrays import matrices, matrix, rows_of
+from ppkit.validation import must_be, same_rows
 
 # standard deviation of what truncation to 16 fractional bits takes from a value
 ROUNDED_16 = 2**-16 / 12**0.5
@@ -57,12 +57,16 @@ def r_squared(X: ArrayLike, guess: ArrayLike) -> float:
     1 - sum |X - guess|^2 / sum |X - mean|^2.
 
     X, guess: (N, d), rows of X not all equal.  Returns at most 1; below 0 if the columns' means
-    would have served better.
+    would have served better.  ValueError for shapes that differ, or if all rows are equal.
 
     >>> r_squared([[0.0], [2.0]], [[0.0], [1.0]])
     0.5
     """
     X, guess = matrix("X", X), matrix("guess", guess)
+    if X.shape != guess.shape:
+        raise ValueError(f"X and guess must have one shape, got {X.shape} and {guess.shape}")
+    if not np.ptp(X, axis=0).any():
+        raise ValueError(f"X must vary: all {len(X)} rows are equal, so nothing can be explained")
     return 1 - float(((X - guess) ** 2).sum() / ((X - X.mean(axis=0)) ** 2).sum())
 
 
@@ -86,7 +90,7 @@ def reconstruct(
     ROUNDED_16 for 16 fractional bits.
     Returns Recovered; `why` says which directions are open: those that the views do not hold, and
     those that the known records do not have.
-    ValueError if a value is not finite.
+    ValueError if a value is not finite, or for shapes or row numbers that do not fit.
     Guarantee: none needed; with rank r at most r of d directions are found, r/d of the variance
     where X is white.
 
@@ -97,7 +101,8 @@ def reconstruct(
     (6, True, np.True_, '')
     """
     views, X_known = matrices("views", views), matrix("X_known", X_known)
-    known, (m, d) = np.asarray(known, int), X_known.shape
+    known, (m, d) = rows_of("known", known, len(views[0])), X_known.shape
+    same_rows(known=known, X_known=X_known)
     span, width = _span(views, d, noise), views[0].shape[1]
     if span.rank == 0:
         why = f"nothing in the views is larger than the noise of {noise:g}"
@@ -167,6 +172,14 @@ def inner_products(
     Source: none; zhou2021's equations 1 and 2, seen from the server.
     """
     views, gradients = matrices("views", views), matrices("gradients", gradients)
+    n_gradients, shape = len(gradients), views[0].shape
+    if len(views) < 2 or n_gradients not in (len(views) - 1, len(views)):
+        raise ValueError(
+            f"there must be two views or more and a gradient for each, but perhaps the last, got "
+            f"{len(views)} views and {n_gradients} gradients"
+        )
+    if gradients[0].shape != shape:
+        raise ValueError(f"gradients must be {shape} as the views, got {gradients[0].shape}")
     must_be("> 0", lr=lr)
     must_be(">= 0", noise_variance=noise_variance)
     n_steps, n_rows = len(views) - 1, len(views[0])
@@ -233,6 +246,8 @@ def categories(views: Sequence[ArrayLike], *, noise: float = 0.0) -> Categories:
     """
     views = matrices("views", views)
     n = len(views[0])
+    if n < 3:
+        raise ValueError(f"views must have three records or more to find groups, got {n}")
     Z = _span([view - view.mean(axis=0) for view in views], n, noise).Z
     by_chance = 1 - Z.shape[1] / (n - 1)
     blocks = [np.arange(i, min(i + _BLOCK, n)) for i in range(0, n, _BLOCK)]
@@ -281,6 +296,7 @@ class _Span:
 def _span(views: list[np.ndarray], most: int, noise: float) -> _Span:
     """The directions of the views above noise, at most `most`."""
     must_be(">= 0", noise=noise)
+    must_be("a whole number >= 1", n_features=most)
     H = np.hstack(views)
     n_rows, n_columns = H.shape
     if n_columns > _WIDEST:

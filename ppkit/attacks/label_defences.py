@@ -11,7 +11,7 @@ import math
 import torch
 from scipy.optimize import minimize_scalar
 
-from ppkit.validation import binary, must_be
+from ppkit.validation import binary, must_be, same_rows
 
 
 def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torch.Tensor:
@@ -35,6 +35,7 @@ def randomised(y: torch.Tensor, *, epsilon: float, rng: torch.Generator) -> torc
     """
     must_be("> 0", epsilon=epsilon)
     binary(labels=y)
+    y = torch.as_tensor(y)
     q = math.exp(-epsilon) / (1 + math.exp(-epsilon))
     flipped = torch.rand(y.shape, generator=rng, dtype=torch.float64) < q
     labels = torch.where(flipped, 1 - y.double(), y.double())
@@ -76,13 +77,16 @@ def shaped_noise(
     rng: torch.Generator.
     Returns (N, width), unbiased; as given where the batch has one class only (nothing there to
     be told apart).
-    ValueError if power is not > 0.
+    ValueError if power is not > 0, a label is not 0 or 1, or rows do not fit.
     Guarantee: in one look, if each class is Gaussian, any attack's AUC is at most
     1/2 + sqrt(e)/2 - e/8 with e < 4 the sum of both divergences. None over several looks at the
     same record.
     Source: Marvell, Li et al. 2022, Theorem 2 in one dimension.
     """
     must_be("> 0", power=power)
+    binary(labels=y)
+    same_rows(gradient=gradient, labels=y)
+    gradient, y = torch.as_tensor(gradient), torch.as_tensor(y)
     p = float((y == 1).double().mean())
     w = torch.linalg.svd(gradient, full_matrices=False).Vh[0]
     along = gradient @ w

@@ -14,6 +14,7 @@ from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
 from ppkit.attacks.arrays import matrices, matrix
+from ppkit.validation import same_rows
 
 FLOAT32 = 2.0**-24  # the rounding of a number near 1
 
@@ -50,10 +51,14 @@ def fit(
     part of h1.  X_known: (m, d), the other holder's columns.
     rng: draws n_starts starts; start: the fit of another look, which is tried in their place.
     Returns the best Fit; whoever wants to know whether it is the truth looks at rms.
-    ValueError if a value is not finite, or if there are fewer numbers than unknowns.
+    ValueError if a value is not finite, for rows that do not fit, a value of h_last that no
+    sigmoid has, or if there are fewer numbers than unknowns.
     """
     sums, X = matrix("own", own), matrix("X_known", X_known)
-    target = logit(matrix("h_last", h_last))
+    seen = matrix("h_last", h_last)
+    _refuse_outside(h_last=[seen])
+    same_rows(h_last=seen, own=sums, X_known=X)
+    target = logit(seen)
     (m, width), d, last = sums.shape, X.shape[1], target.shape[1]
     shapes = (d, width), (width, last), (1, last)
     ends = np.cumsum([np.prod(shape) for shape in shapes])
@@ -98,10 +103,18 @@ def rebuilt(
     The columns are standardised, so X_i is as likely as a record of mean 0 and deviation 1.  The
     error of s is what the fit left, or the rounding of h_L to float32, whichever is larger; an s
     outside (0, 1) counts nothing.
-    Returns (n, d).  ValueError if a value is not finite.
+    Returns (n, d).  ValueError if a value is not finite or looks do not fit.
     """
-    d = fits[0].theta.shape[0]
     looks = matrices("looks", looks)
+    _refuse_outside(looks=looks)
+    own = matrices("own", own)
+    if not len(looks) == len(own) == len(fits):
+        raise ValueError(
+            f"there must be as many looks as own parts and fits, got {len(looks)}, {len(own)} and "
+            f"{len(fits)}"
+        )
+    same_rows(looks=looks[0], own=own[0])
+    d = fits[0].theta.shape[0]
     squares, sides = np.zeros((len(looks[0]), d, d)), np.zeros((len(looks[0]), d))
     for h_last, sums, one in zip(looks, own, fits, strict=True):
         back, seen = np.linalg.pinv(one.weight), logit(h_last)
@@ -114,6 +127,16 @@ def rebuilt(
         squares += np.einsum("ik,jk,lk->ijl", weights, one.theta, one.theta, optimize=True)
         sides += (weights * (logit(s) - sums)) @ one.theta.T
     return np.linalg.solve(squares + np.eye(d), sides[:, :, None])[:, :, 0]
+
+
+def _refuse_outside(**looks: list[np.ndarray]) -> None:
+    """Refuse what does not lie in (0, 1), where a sigmoid has its values."""
+    for name, views in looks.items():
+        outside = sum(int(((h <= 0) | (h >= 1)).sum()) for h in views)
+        if outside:
+            raise ValueError(
+                f"{name} must lie in (0, 1), as a sigmoid's values do, got {outside} that do not"
+            )
 
 
 def _drawn(sums, X, target, rng) -> np.ndarray:

@@ -16,6 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
 from ppkit.attacks.arrays import matrices, matrix
+from ppkit.validation import must_be, same_rows
 
 
 class Direction(NamedTuple):
@@ -63,7 +64,9 @@ def averaged(gradients: Sequence[ArrayLike]) -> Direction:
             v = -v
         before = v
         scores = G @ v
-        total += scores / scores.std() if len(stack) > 1 else scores
+        # a step whose gradients are all alike tells nothing
+        spread = scores.std() if len(stack) > 1 else 1.0
+        total += scores / spread if spread > 0 else 0.0
     skew = ((total - total.mean()) ** 3).sum()
     return Direction(total if skew >= 0 else -total)
 
@@ -96,13 +99,19 @@ def explained(
     inputs: (N, F), scaled inside to mean 0 and deviation 1.
     targets: (N, d).
     ridge: times N, >= 0.  folds: >= 2.  rng: cuts the folds.
-    Returns (d,), R^2 of each target over all folds, at most 1.
+    Returns (d,), R^2 of each target over all folds, at most 1; 0 of a target with one value.
+    ValueError for a value that is not finite, other rows in targets, or more folds than records.
     """
     columns = StandardScaler().fit_transform(matrix("inputs", inputs))
     truth = matrix("targets", targets)
+    same_rows(inputs=columns, targets=truth)
+    must_be("a whole number >= 2", folds=folds)
+    if folds > len(truth):
+        raise ValueError(f"folds must be at most the {len(truth)} records, got {folds}")
     guess = np.empty_like(truth)
     for held_out in np.array_split(rng.permutation(len(truth)), folds):
         fitted = np.setdiff1d(np.arange(len(truth)), held_out)
         regression = Ridge(ridge * len(fitted)).fit(columns[fitted], truth[fitted])
-        guess[held_out] = regression.predict(columns[held_out])
-    return r2_score(truth, guess, multioutput="raw_values")
+        guess[held_out] = regression.predict(columns[held_out]).reshape(-1, truth.shape[1])
+    shares = r2_score(truth, guess, multioutput="raw_values")
+    return np.where(np.ptp(truth, axis=0) > 0, shares, 0.0)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ppkit.attacks.arrays import matrices, matrix
+from ppkit.attacks.arrays import matrices, matrix, rows_of
+from ppkit.validation import must_be, same_rows
 
 _BLOCK = 1_000  # records whose equations are solved at a time
 _ROUNDS = 3  # of matching and of fitting the move that most records share
@@ -51,6 +52,7 @@ def follow(views: Sequence[ArrayLike]) -> Linked:
     positions, sure = [np.arange(len(here))], np.ones(len(here), bool)
     for view in later:
         scale = view.std(axis=0)
+        scale[scale == 0] = 1.0  # a column that is constant tells no record from another
         there, moved = cKDTree(view / scale), here
         for _ in range(_ROUNDS):
             nearest = there.query(moved / scale)[1]
@@ -104,10 +106,19 @@ def reconstruct_moved(
     a theta of its own.  known: (m,) rows; X_known: (m, d), standardised.
     noise: of one entry of a view, > 0, as in `features.reconstruct`.
     Returns Solved. A look in a batch with fewer than d + d/3 known records is not used.
-    ValueError if a value is not finite, or no look can be used.
+    ValueError if a value is not finite, shapes or row numbers do not fit, or no look can be used.
     """
     views, X_known = matrices("views", views), matrix("X_known", X_known)
-    known, (n_rows, width) = np.asarray(known, int), views[0].shape
+    n_rows, width = views[0].shape
+    known = rows_of("known", known, n_rows)
+    same_rows(known=known, X_known=X_known)
+    batches = [np.asarray(batch) for batch in batches]
+    if [batch.shape for batch in batches] != [(n_rows,)] * len(views):
+        raise ValueError(
+            f"batches must be {len(views)} arrays of {n_rows}, one for each view, got shapes "
+            f"{[batch.shape for batch in batches]}"
+        )
+    must_be("> 0", noise=noise)
     d = X_known.shape[1]
     needed = d + math.ceil(d / 3)
     sides, looks = np.zeros((n_rows, d)), np.zeros(n_rows, int)

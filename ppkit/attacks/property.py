@@ -19,9 +19,9 @@ from scipy.stats import norm, rankdata
 from sklearn.linear_model import LogisticRegression
 
 from ppkit import optimisers
-from ppkit.attacks.arrays import bits_of, matrix
+from ppkit.attacks.arrays import bits_of, matrix, scores_of
 from ppkit.models import classification_loss, mlp
-from ppkit.validation import one_of
+from ppkit.validation import one_of, same_rows
 
 ATTACKERS = ("logistic", "mlp")
 THREATS = {
@@ -89,8 +89,8 @@ def infer(
     hidden_target: (N, H).
     rng: draws the start and the batches of "mlp"; "logistic" has no chance in it.
     Returns (N,) float64; where the known records all have one value of the property, 0 for all:
-    nothing can be learnt.  ValueError if a value is not finite or not 0 or 1, or attacker is
-    unknown.
+    nothing can be learnt.  ValueError if a value is not finite or not 0 or 1, shapes do not fit, or
+    attacker is unknown.
     Source: zhou2021, section 6.3 (logistic regression); the perceptron is ours.
 
     >>> infer(
@@ -101,6 +101,12 @@ def infer(
     one_of(ATTACKERS, attacker=attacker)
     known, target = matrix("hidden_known", hidden_known), matrix("hidden_target", hidden_target)
     bits = bits_of("property_known", property_known)
+    same_rows(hidden_known=known, property_known=bits)
+    if known.shape[1] != target.shape[1]:
+        raise ValueError(
+            "hidden_known and hidden_target must have the same columns, got "
+            f"{known.shape[1]} and {target.shape[1]}"
+        )
     if bits.min() == bits.max():
         return np.zeros(len(target))
     mean, spread = known.mean(axis=0), known.std(axis=0)
@@ -115,7 +121,7 @@ def infer(
 def leak(bits: ArrayLike, scores: ArrayLike) -> Leak:
     """What an attacker's scores give away, with DeLong's 95% interval of the AUC.
 
-    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.
+    bits: (N,) in {0, 1}, two of each at least.  scores: (N,) log-odds.  ValueError for others.
     The interval is the normal one; AUC 0 or 1 has width 0.
     Source: DeLong, DeLong and Clarke-Pearson 1988; by ranks, Sun and Xu 2014.
 
@@ -168,6 +174,10 @@ def attack(
     if threat == "nothing":
         return leak(scene.bits, np.zeros(np.shape(scene.bits)))
     known, bits = (getattr(scene, name) for name in _NEEDS[threat])
+    lacking = [name for name in _NEEDS[threat] if not np.size(getattr(scene, name))]
+    lacking += ["raw"] * (threat == "ceiling" and not np.size(scene.raw))
+    if lacking:
+        raise ValueError(f"threat {threat!r} needs {' and '.join(lacking)} of the scene")
     target = scene.raw if threat == "ceiling" else scene.hidden
     return leak(scene.bits, infer(known, bits, target, attacker=attacker, rng=rng))
 
@@ -180,8 +190,13 @@ def sweep(
     sizes: each from 2 to the known records of the scene.  repeats: draws of the known records for
     each size, >= 1.
     Returns a DataFrame, one row a size: n_known, and auc, the mean over the draws.
+    ValueError for a size that is out of range.
     """
-    known, bits, means = np.asarray(scene.known), np.asarray(scene.known_bits), []
+    known, bits = matrix("known", scene.known), bits_of("known_bits", scene.known_bits)
+    same_rows(known=known, known_bits=bits)
+    if not all(2 <= size <= len(known) for size in sizes):
+        raise ValueError(f"sizes must be of 2 to the {len(known)} known records, got {list(sizes)}")
+    means = []
     for size in sizes:
         values = []
         for _ in range(repeats):
@@ -214,8 +229,11 @@ def _perceptron(
 def _placements(bits: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Each positive's share of negatives below it, whose mean is the AUC; each negative's share of
     positives above it (ties half)."""
-    positive, scores = bits_of("bits", bits) == 1, np.asarray(scores, float)
+    positive, scores = bits_of("bits", bits) == 1, scores_of("scores", scores)
+    same_rows(bits=positive, scores=scores)
     m, n = int(positive.sum()), int((~positive).sum())
+    if min(m, n) < 2:
+        raise ValueError(f"bits must have two of each at least, got {m} of 1 and {n} of 0")
     ranks = rankdata(scores)
     below = (ranks[positive] - rankdata(scores[positive])) / n
     above = 1 - (ranks[~positive] - rankdata(scores[~positive])) / m

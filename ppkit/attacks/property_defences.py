@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from ppkit import accounting, mechanisms, optimisers
+from ppkit.attacks.arrays import bits_of
 from ppkit.models import classification_loss, mlp
-from ppkit.validation import must_be
+from ppkit.validation import binary, must_be, same_rows
 
 
 class NoisyHidden(nn.Module):
@@ -166,8 +167,9 @@ class Defender:
         """Train the attacker on this batch, then have h1's gradient changed as it flows back.
 
         h1: (n, H), part of the graph of the loss that will be differentiated.
-        bits: (n,) in {0, 1}, of these records.
+        bits: (n,) in {0, 1}, of these records.  ValueError for others.
         """
+        binary(bits=bits)
         seen = h1.detach()
         for _ in range(3):
             self._optimiser.zero_grad()
@@ -189,12 +191,15 @@ def property_direction(X: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     c = mean over records of (x - mean x) s, over its length;
         s the bits, which need no centring where x has it
 
-    X: (N, F).  bits: (N,) in {0, 1}, both present.
+    X: (N, F).  bits: (N,) in {0, 1}, both present.  ValueError for others.
     Among holders: each needs its own part of c, N products with the property's bits, by one
     multiplication on shares (or the property's owner reveals the sums); aggregates over all
     records, without noise.
     """
-    X, bits = torch.as_tensor(X), torch.as_tensor(bits)
+    X, bits = torch.as_tensor(X), torch.from_numpy(bits_of("bits", bits))
+    same_rows(X=X, bits=bits)
+    if bits.min() == bits.max():
+        raise ValueError(f"bits must have both values, got {int(bits[0])} only")
     c = bits.to(X.dtype) @ (X - X.mean(dim=0)) / len(X)
     return c / c.norm()
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
-from ppkit.attacks.arrays import matrices, matrix
+from ppkit.attacks.arrays import matrices, matrix, rows_of
 from ppkit.attacks.features import r_squared
-from ppkit.validation import must_be
+from ppkit.validation import must_be, same_rows
 
 _LEAST_NOISE = 1e-9  # of a view in floating point, what the fit itself leaves
 _LEAST_ERROR = 1e-6  # of an equation: beside a prior, a smaller one leaves no digits
@@ -124,6 +124,7 @@ def fit_layers(
     """
     view, X = matrix("view_known", view_known), matrix("X_known", X_known)
     must_be(">= 0", noise=noise)
+    same_rows(view_known=view, X_known=X)
     noise, (m, d) = max(noise, _LEAST_NOISE), X.shape
     order = rng.permutation(m)
     judges, fitting = np.split(order, [round(effort.judging * m)])
@@ -168,7 +169,9 @@ def columns(
     ValueError as in `fit_layers`, or if v is not width.
     """
     views, X_known = matrices("views", views), matrix("X_known", X_known)
-    known, n_rows = np.asarray(known, int), len(views[0])
+    n_rows = len(views[0])
+    known = rows_of("known", known, n_rows)
+    same_rows(known=known, X_known=X_known)
     if views[0].shape[1] != width:
         raise ValueError(f"h_2 must have {width} columns as h_1 has, got {views[0].shape[1]}")
     equations = _Equations(X_known, n_rows)

@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.special import softmax
 
+from ppkit.attacks.arrays import matrix, rows_of
+from ppkit.validation import must_be
+
 _NEIGHBOURS = 10  # of the cloud, for its density
 _ROUNDS = 20  # of expectation and maximisation
 _BLOCK = 64  # known records that are matched together, so that their odds stay in cache
@@ -54,9 +57,19 @@ def track(
     share: of the known records in the batch, in (0, 1).
     Returns Tracked.  Guarantee: none; a theta that is returned puts at least d + 4 known records on
     rows of the view.
+    ValueError for a value that is not finite or a setting out of range, for shapes that do not fit,
+    and for a view of 10 rows or fewer.
     Source: ours; the registration is that of coherent point drift (Myronenko and Song 2010).
     """
+    theta, view, X_known = matrix("theta", theta), matrix("view", view), matrix("X_known", X_known)
+    must_be("a finite number > 0", spread=spread)
+    must_be("in (0, 1)", share=share)
     d, width = theta.shape
+    if view.shape[1] != width or X_known.shape[1] != d or len(view) <= _NEIGHBOURS:
+        raise ValueError(
+            f"theta {theta.shape} needs a view of {width} columns and more than {_NEIGHBOURS} "
+            f"rows, and X_known of {d} columns, got {view.shape} and {X_known.shape}"
+        )
     cloud = cKDTree(view)
     far = cloud.query(view, _NEIGHBOURS + 1)[0][:, -1]
     ball = width / 2 * math.log(math.pi) - math.lgamma(width / 2 + 1)
@@ -209,9 +222,14 @@ def rejoin(
     rows: of the first epoch's views, one below the other.  noise: of an entry of h1,
     with what the error of theta adds; 1e-4 where h1 has 16 fractional bits.
     Returns Rejoined.  T width > d + width is needed for any to be sure.
+    ValueError for a value that is not finite, row numbers of no row, or no theta for a batch.
     Source: ours.
     """
-    rows, d = np.asarray(rows), len(thetas[0][0])
+    thetas = [[matrix("thetas", theta) for theta in of_epoch] for of_epoch in thetas]
+    views = [[matrix("views", view) for view in of_epoch] for of_epoch in views]
+    if [len(of_epoch) for of_epoch in thetas] != [len(of_epoch) for of_epoch in views]:
+        raise ValueError("there must be a theta for each batch of each epoch's views")
+    rows, d = rows_of("rows", rows, sum(map(len, views[0]))), len(thetas[0][0])
     at_start = _Beam(
         np.eye(d),
         np.arange(len(rows)),

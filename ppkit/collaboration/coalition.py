@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from ppkit.collaboration.forecast import spread
 from ppkit.collaboration.owners import records_and_budgets
-from ppkit.validation import must_be
+from ppkit.validation import must_be, one_of
 
 # values closer than this are equal: of them the coalition with the most records is taken
 _TIE = 1e-12
@@ -173,6 +173,7 @@ def own_view(
     (1,)
     """
     n, cost = _records_and_cost(n_records, epsilons)
+    one_of(range(len(n)), owner=owner)
     exact = np.array(epsilons, float)
     exact[owner] = np.inf
     # the owner is in the best coalition: it comes first, without noise

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ppkit.collaboration.owners import records_and_budgets
+from ppkit.validation import must_be, numbers
 
 
 def spread(n_records: ArrayLike, epsilons: ArrayLike) -> np.ndarray:
@@ -34,12 +35,16 @@ class Forecast:
     """psi = floor + constant spread^exponent.
 
     constant: > 0.  exponent: 2 (Theorem 2's form) or 1 (Theorem 3's).
-    floor: psi without noise, >= 0.
+    floor: psi without noise, >= 0.  ValueError if out of range.
     """
 
     constant: float
     exponent: float = 2.0
     floor: float = 0.0
+
+    def __post_init__(self):
+        must_be("a finite number > 0", constant=self.constant, exponent=self.exponent)
+        must_be("a finite number >= 0", floor=self.floor)
 
     def psi(self, n_records: ArrayLike, epsilons: ArrayLike) -> np.ndarray:
         """The forecast, (...); arguments as in `spread`."""
@@ -77,7 +82,7 @@ def fit(
     >>> round(fit([0.03, 0.0003], [[100], [1000]], [1.0]).constant, 6)
     300.0
     """
-    psi, x = np.asarray(psi, dtype=float), spread(n_records, epsilons)
+    psi, x = _measured(psi, n_records, epsilons)
     if not (0 <= floor < psi.min() < np.inf and np.min(x) > 0):
         raise ValueError(
             f"floor must be >= 0 and below every psi, and every setting needs noise, got {floor} "
@@ -95,7 +100,27 @@ def r_squared(
 
     psi: (S,) > 0, S >= 2, not all equal.  n_records, epsilons: as in `fit`.  Returns a number <= 1;
     below 0 the mean of the held-out settings would have been the better forecast.
+    ValueError if an argument is out of range.
     """
+    psi, _ = _measured(psi, n_records, epsilons)
+    if not 0 < psi.min() < psi.max() < np.inf:
+        raise ValueError(
+            f"psi must be two numbers > 0 or more, not all equal, got {psi.min():g} to "
+            f"{psi.max():g}"
+        )
     logs = np.log(psi)
     errors = logs - np.log(forecast.psi(n_records, epsilons))
     return float(1 - (errors**2).sum() / ((logs - logs.mean()) ** 2).sum())
+
+
+def _measured(
+    psi: ArrayLike, n_records: ArrayLike, epsilons: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """psi (S,) and the spread of each setting; ValueError where they are not as many."""
+    psi, x = np.atleast_1d(numbers("psi", psi)), np.atleast_1d(spread(n_records, epsilons))
+    if not psi.size or psi.shape != x.shape:
+        raise ValueError(
+            f"psi must be one number for each setting, got shape {psi.shape} for settings of shape "
+            f"{x.shape}"
+        )
+    return psi, x

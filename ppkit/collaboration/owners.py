@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ppkit.validation import finite, must_be
+from ppkit.validation import finite, must_be, numbers, same_rows
 
 _ROWS = 4096  # rows that a pass looks at together
 _ROUNDING = 1e-9  # a clipped record may be above its bound by rounding
@@ -29,14 +29,14 @@ class Owner:
 
     name: for messages and tables.  X: (n, p) finite; float64, C order.  y: (n,) finite; -1 or +1
     for the hinge.
-    ValueError for an owner without rows or columns, shapes that do not fit, values that are not
-    finite.
+    ValueError for an owner without rows or columns, shapes that do not fit, values that are no
+    finite numbers.
     """
 
     def __init__(self, name: str, X: ArrayLike, y: ArrayLike):
         self.name = name
-        self.X = np.ascontiguousarray(X, dtype=np.float64)
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        self.X = np.ascontiguousarray(numbers(f"owner {name}: X", X))
+        self.y = np.ascontiguousarray(numbers(f"owner {name}: y", y))
         if self.X.ndim != 2 or not self.X.size or self.y.shape != self.X.shape[:1]:
             raise ValueError(
                 f"owner {name}: X must be (n, p) and y (n,) with n, p >= 1, "
@@ -116,16 +116,22 @@ def blocks(X: np.ndarray, y: np.ndarray, sizes: Sequence[int]) -> tuple[Owner, .
 
     X: (n, p).  y: (n,).  sizes: records of each owner, >= 1, together at most n.
     Returns the owners, "1", "2", ..., which share X's memory where it is float64 in C order.
+    ValueError for sizes that are no whole numbers or too many, and X and y of unlike rows.
     Source: wu2020, section IV.
 
     >>> [owner.n_records for owner in blocks(np.eye(5), np.ones(5), (2, 3))]
     [2, 3]
     """
-    ends = np.cumsum(sizes)
+    same_rows(X=X, y=y)
+    if not len(sizes):
+        raise ValueError("sizes must name the records of one owner or more, got none")
+    for size in sizes:
+        must_be("a whole number >= 1", **{"a size": size})
+    ends = np.cumsum([int(size) for size in sizes])
     if ends[-1] > len(X):
         raise ValueError(f"sizes {tuple(sizes)} ask for {ends[-1]} records, the data has {len(X)}")
     return tuple(
-        Owner(str(i), X[end - size : end], y[end - size : end])
+        Owner(str(i), X[end - int(size) : end], y[end - int(size) : end])
         for i, (size, end) in enumerate(zip(sizes, ends), start=1)
     )
 
@@ -145,7 +151,10 @@ def clip_records(X: ArrayLike, *, l1_bound: float, constant: bool = False) -> np
     array([[ 1.5, -0.5],
            [ 0.5,  0.5]])
     """
-    X = np.asarray(X, dtype=np.float64)
+    X = numbers("X", X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be (n, p), got shape {X.shape}")
+    finite(X=X)
     room = l1_bound - constant
     must_be("a finite number > 0", **{"l1_bound, less the constant,": room})
     norms = np.abs(X).sum(axis=1, keepdims=True)
@@ -158,8 +167,8 @@ def records_and_budgets(
 ) -> tuple[np.ndarray, np.ndarray]:
     """n_records and epsilons as float64 arrays (..., N), one entry per owner; ValueError in one
     sentence if they, or kappa, are odd."""
-    n = np.atleast_1d(np.asarray(n_records, dtype=float))
-    budgets = np.atleast_1d(np.asarray(epsilons, dtype=float))
+    n = np.atleast_1d(numbers("n_records", n_records))
+    budgets = np.atleast_1d(numbers("epsilons", epsilons))
     if n.shape[-1] != budgets.shape[-1]:
         raise ValueError(
             "n_records and epsilons must have one entry per owner, "
@@ -177,8 +186,17 @@ def records_and_budgets(
 
 
 def check_bounds(owners: Sequence[Owner], bounds: Bounds, *, signs: bool) -> None:
-    """Refuse owners whose records are beyond the bounds, or (signs) whose labels are not -1 or +1:
-    ValueError in one sentence that names the owner and the value."""
+    """Refuse owners whose records are beyond the bounds, or (signs) whose labels are not -1 or +1,
+    or that have unlike columns: ValueError in one sentence that names the owner and the value."""
+    if not owners:
+        raise ValueError("there must be one owner or more, got none")
+    for owner in owners:
+        width, own = owners[0].X.shape[1], owner.X.shape[1]
+        if own != width:
+            raise ValueError(
+                f"all owners must have the {width} columns of owner {owners[0].name}, owner "
+                f"{owner.name} has {own}"
+            )
     for owner in owners:
         l1, l2, largest_label = owner.extremes
         if signs and not (np.abs(owner.y) == 1).all():

@@ -249,7 +249,13 @@ class SPNN(nn.Module):
     @torch.no_grad()
     def logits(self, X_parts: Sequence[Tensor]) -> Tensor:
         """Logits (N, n_outputs) of any rows, in plaintext and without messages: for measuring by
-        who has all columns."""
+        who has all columns.  ValueError for parts that do not fit the holders."""
+        shapes, widths = [tuple(X.shape) for X in X_parts], [len(theta) for theta in self.theta]
+        if shapes != [(len(X_parts[0]), width) for width in widths]:
+            raise ValueError(
+                f"parts must have {' + '.join(map(str, widths))} columns and the same rows, got "
+                f"shapes {shapes}"
+            )
         parts = [X.to(theta.dtype) @ theta for X, theta in zip(X_parts, self.theta, strict=True)]
         return self.output(self.hidden(total(parts)))
 

@@ -18,7 +18,7 @@ from ppkit.spnn.messages import SERVER, Payload, Program, Receive, Send, nothing
 from ppkit.spnn.paillier_keys import SECURE_BITS, PrivateKey, generate_keys
 from ppkit.spnn.randomness import Seekable, Stream
 from ppkit.spnn.ring import total
-from ppkit.validation import finite
+from ppkit.validation import finite, numbers
 
 WORD_BITS = 32  # of h1 in fixed point, where a protocol has words: |h1| < 2^15
 Rows = slice | Tensor | Sequence[int]
@@ -139,7 +139,9 @@ class Holder(_Party):
         X: (N, d_i) tensor or array, N >= 1, finite.  ValueError that names the holder and says what
         was given.
         """
-        X = torch.as_tensor(X).to(self.dtype).contiguous()
+        if not isinstance(X, Tensor):
+            X = torch.from_numpy(numbers(f"holder {self.name}'s features", X).copy())
+        X = X.to(self.dtype).contiguous()
         if X.ndim != 2 or X.shape[1] != self.columns[self.me] or not len(X):
             raise ValueError(
                 f"holder {self.name}'s features must be (N, {self.columns[self.me]}), at least one "
@@ -267,5 +269,6 @@ def check_room(name: str, part: Tensor, bits: int, *, n_terms: int) -> None:
         raise ValueError(
             f"X theta of holder {name} reaches {largest * unit:.6g}, outside the range "
             f"+-{room * unit:.6g} that a {bits}-bit word with {FRACTIONAL_BITS} fractional bits "
-            f"leaves for each of {n_terms}"
+            f"leaves for each of {n_terms}: standardise its features, or lower the learning rate "
+            "where they are"
         )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -211,8 +211,9 @@ def train(
     """Train a net for some epochs; the same loop for every `Net`.
 
     parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or {0, ..., K - 1} for a
-    net with K logits, or finite floating-point numbers that stand for such labels
-    (`label_defences.randomised`).  optimiser: made on net.parameters(), any of torch's.
+    net with K logits, or floating-point numbers that stand for such labels: chances in [0, 1], or
+    two values (`label_defences.randomised`), and for K logits (N, K) shares of the classes.
+    optimiser: made on net.parameters(), any of torch's.
     criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for
     SecureML, in whose units the losses of the record then are.  rng: torch.Generator that
     reshuffles the rows, for that order only.
@@ -226,19 +227,19 @@ def train(
     """
     import pandas as pd  # here: a role, which takes `SGLD` alone, starts sooner without it
 
-    y = torch.as_tensor(y)
+    y = _labels(y)
     if schedule.order == "reshuffled" and rng is None:
         raise ValueError("order='reshuffled' needs rng, a torch.Generator")
     _check_rows(parts, y)
     if test is not None:
-        test = test[0], torch.as_tensor(test[1])
+        test = test[0], _labels(test[1])
         _check_rows(*test)
     net.eval()
     first_row = [part[:1] for part in parts]
-    n_classes = max(2, net.logits(first_row).shape[1])  # once: a defence may draw noise in it
-    _check_labels(y, n_classes)
+    n_outputs = net.logits(first_row).shape[1]  # once: a defence may draw noise in it
+    _check_labels(y, n_outputs)
     if test is not None:
-        _check_labels(test[1], n_classes)
+        _check_labels(test[1], n_outputs)
     net.prepare(parts)
     n_steps = math.ceil(len(y) / schedule.batch)
     looks: list[Look] = []
@@ -268,19 +269,48 @@ def train(
 
 def _check_rows(parts: Sequence[Tensor], y: Tensor) -> None:
     """ValueError for features that a training cannot take."""
+    for i, part in enumerate(parts):
+        if not isinstance(part, Tensor) or part.ndim != 2:
+            raise ValueError(
+                f"the features of holder {i} must be a tensor (N, columns), got "
+                f"{type(part).__name__} of shape {np.shape(part)}: torch.from_numpy makes one"
+            )
     n_rows = [len(part) for part in parts]
     if set(n_rows) != {len(y)}:
         raise ValueError(f"parts and y must have the same rows, got {n_rows} for {len(y)} labels")
     finite(**{f"the features of holder {i}": part for i, part in enumerate(parts)})
 
 
-def _check_labels(y: Tensor, n_classes: int) -> None:
+def _labels(y: Any) -> Tensor:
+    """Labels as a tensor, of an array or a column of pandas; ValueError for what is no number."""
+    if isinstance(y, Tensor):
+        return y
+    # a copy: pandas does not let its own be written to, which torch warns of
+    array = np.array(y)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"labels must be numbers from 0, got {array.dtype}: pandas.factorize numbers classes"
+        )
+    return torch.from_numpy(array if array.dtype.kind == "f" else array.astype(np.int64))
+
+
+def _check_labels(y: Tensor, n_outputs: int) -> None:
     """ValueError for labels that a training cannot take."""
-    wrong = ~torch.isfinite(y) if y.is_floating_point() else (y < 0) | (y >= n_classes)
+    n_classes, is_float = max(2, n_outputs), y.is_floating_point()
+    shape = (len(y), n_outputs) if is_float and n_outputs > 1 else (len(y),)
+    if tuple(y.shape) != shape:
+        what = "labels in floating point" if is_float else "labels"
+        raise ValueError(
+            f"{what} of a net with {n_outputs} logits must have shape {shape}, got {tuple(y.shape)}"
+        )
+    wrong = ~torch.isfinite(y) if is_float else (y < 0) | (y >= n_classes)
+    if is_float and not wrong.any() and len(y.unique()) > 2:
+        wrong = (y < 0) | (y > 1)
     if wrong.any():
         raise ValueError(
-            f"labels must be 0 to {n_classes - 1} (finite, if they stand for such), got "
-            f"{y[wrong][0].item()}"
+            f"labels must be 0 to {n_classes - 1} (chances in [0, 1] or two values, if they stand "
+            f"for such), got {y[wrong][0].item()}: number them from 0, with an output of the net "
+            "for each class"
         )
 
 

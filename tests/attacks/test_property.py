@@ -302,8 +302,8 @@ def test_the_attacked_bits_decide_no_score():
             {},
             "threat must be one of nothing, transfer, transfer_own_start, adaptive, ceil",
         ),
-        ("transfer", {"shadow": ()}, "hidden_known must be a matrix"),
-        ("ceiling", {"raw": (), "raw_known": ()}, "hidden_known must be a matrix"),
+        ("transfer", {"shadow": ()}, "threat 'transfer' needs shadow of the scene"),
+        ("ceiling", {"raw": (), "raw_known": ()}, "'ceiling' needs raw_known and raw of the scene"),
     ],
 )
 def test_a_scene_that_does_not_fit_is_refused(threat, changed, said):

@@ -215,6 +215,9 @@ def test_by_noise_alone_nothing_beats_training_alone():
             "estimation must be a finite number >= 0, got inf",
         ),
         (lambda: price_in_records([1], [1.0], epsilon=-2), "epsilon must be > 0, got -2"),
+        (lambda: own_view([1, 2], [1.0, 1.0], 2), "owner must be one of 0, 1, got 2"),
+        (lambda: own_view([1, 2], [1.0, 1.0], -1), "owner must be one of 0, 1, got -1"),
+        (lambda: best_coalition(["a"], [1.0]), "n_records must be numbers, with text as codes"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, message):

@@ -83,12 +83,22 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
         ),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2], [[10], [20], [30]], [1.0]),
-            "could not be broadcast",
+            r"one number for each setting, got shape \(2,\) for settings of shape \(3,\)",
         ),
         (
             lambda: r_squared(Forecast(1.0), [0.1, 0.2, 0.3], [[10], [20]], [1.0]),
-            "could not be broadcast",
+            r"one number for each setting, got shape \(3,\) for settings of shape \(2,\)",
         ),
+        (lambda: fit([0.1, 0.2], [10], [1.0]), r"shape \(2,\) for settings of shape \(1,\)"),
+        (lambda: fit([], [10], [1.0]), r"shape \(0,\) for settings of shape \(1,\)"),
+        (lambda: fit(["low"], [10], [1.0]), "psi must be numbers"),
+        (lambda: r_squared(Forecast(1.0), [0.1], [10], [1.0]), "not all equal, got 0.1 to 0.1"),
+        (
+            lambda: r_squared(Forecast(1.0), [0.0, 0.1], [[10], [20]], [1.0]),
+            "psi must be two numbers > 0 or more",
+        ),
+        (lambda: Forecast(-1.0), "constant must be a finite number > 0, got -1.0"),
+        (lambda: Forecast(1.0, floor=-1.0), "floor must be a finite number >= 0, got -1.0"),
     ],
 )
 def test_bad_input_is_named(call, message):

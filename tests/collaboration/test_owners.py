@@ -115,6 +115,24 @@ def test_clipping_scales_long_rows_down_and_leaves_short_ones(constant):
             ),
             "owner a: a record is beyond label = 1: 2",
         ),
+        (lambda: Owner("a", [["F"], ["M"]], [1, 2]), "owner a: X must be numbers, with text as co"),
+        (lambda: Owner("a", [[1.0]], ["benign"]), "owner a: y must be numbers, with text as codes"),
+        (lambda: blocks(np.ones((5, 1)), np.ones(6), (2, 2)), "X and y must have the same rows, "),
+        (lambda: blocks(np.ones((5, 1)), np.ones(5), ()), "sizes must name the records of one ow"),
+        (lambda: blocks(np.ones((5, 1)), np.ones(5), (0.5, 0.5)), "a size must be a whole .* 0.5"),
+        (lambda: blocks(np.ones((5, 1)), np.ones(5), (4, -2)), "a size must be a whole .* got -2"),
+        (lambda: clip_records([[1.0, np.nan]], l1_bound=1.0), "X must be finite, got 1 of 2"),
+        (lambda: clip_records([["F"]], l1_bound=1.0), "X must be numbers, with text as codes"),
+        (lambda: clip_records([1.0, 2.0], l1_bound=1.0), r"X must be \(n, p\), got shape \(2,\)"),
+        (
+            lambda: check_bounds(
+                [Owner("a", np.ones((2, 2)), np.ones(2)), Owner("b", np.ones((2, 3)), np.ones(2))],
+                Bounds(9.0, 1.0),
+                signs=True,
+            ),
+            "all owners must have the 2 columns of owner a, owner b has 3",
+        ),
+        (lambda: check_bounds([], Bounds(9.0, 1.0), signs=True), "one owner or more, got none"),
     ],
 )
 def test_refusals_name_the_value(call, message):

@@ -63,7 +63,8 @@ def test_a_part_without_room_is_refused_with_its_holder_its_size_and_the_range(v
     large = [thetas[0], torch.full((2, WIDTH), -1.01 * reach, dtype=dtype)]
     with pytest.raises(
         ValueError,
-        match=r"holder B reaches [\d.e+]+, outside the range \+-[\d.e+]+ .* for each of [12]",
+        match=r"holder B reaches [\d.e+]+, outside the range \+-[\d.e+]+ .* for each of [12]: "
+        "standardise its features, or lower the learning rate",
     ):
         protocol.forward(slice(None), large)
     fits = [theta * 0.9 / 1.01 for theta in large[1:]]

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.nn import functional
@@ -662,3 +663,80 @@ def test_a_net_is_asked_for_its_classes_once_whatever_is_measured():
     steps = torch.optim.SGD(net.parameters(), lr=0.1)
     train(net, [X], y, Schedule(1, 6), optimiser=steps, test=([X[:4]], y[:4]))
     assert asked.count(1) == 1
+
+
+def foreign():
+    """A net of two holders, its parts, and labels of 30 rows, as another's data may be."""
+    rng = torch.Generator().manual_seed(0)
+    parts = [torch.randn((30, width), generator=rng) for width in (2, 1)]
+    y = (parts[0][:, 0] > 0).long()
+    return (
+        parts,
+        y,
+        lambda n_outputs=1: SPNN([2, 1], (4, 4), n_outputs=n_outputs, protocol="masked", rng=rng),
+    )
+
+
+@pytest.mark.parametrize(
+    "n_outputs, of, said",
+    [
+        (1, lambda y: 40 + torch.linspace(0, 30, len(y)), r"labels must be 0 to 1 \(chances in"),
+        (
+            1,
+            lambda y: np.where(y == 1, "malignant", "benign"),
+            "labels must be numbers from 0, got",
+        ),
+        (1, lambda y: y[:, None], r"labels of a net with 1 logits must have shape \(30,\), got"),
+        (3, lambda y: y[:, None], r"with 3 logits must have shape \(30,\), got \(30, 1\)"),
+        (3, lambda y: y.float(), r"labels in floating point of a net with 3 .*\(30, 3\), got"),
+        (1, lambda y: y + 1, "got 2: number them from 0, with an output of the net for each class"),
+    ],
+)
+def test_labels_of_somebody_else_are_refused_in_a_sentence(n_outputs, of, said):
+    parts, y, made = foreign()
+    net = made(n_outputs)
+    steps = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=said):
+        train(net, parts, of(y), Schedule(1, 30), optimiser=steps)
+
+
+def test_labels_are_taken_from_pandas_and_as_chances(recwarn):
+    parts, y, made = foreign()
+    losses = []
+    for labels in (y, pd.Series(y.numpy()), pd.Series(y.numpy() == 1), y.double()):
+        parts, y, made = foreign()
+        net = made()
+        steps = torch.optim.SGD(net.parameters(), lr=0.1)
+        losses.append(train(net, parts, labels, Schedule(2, 30), optimiser=steps).curve.train_loss)
+    assert all(np.allclose(one, losses[0]) for one in losses)
+    assert not [warning for warning in recwarn.list if "writable" in str(warning.message)]
+    chances = torch.linspace(0, 1, 30)
+    train(net, parts, chances, Schedule(1, 30), optimiser=steps)
+    shares = torch.full((30, 3), 1 / 3)
+    net = made(3)
+    train(net, parts, shares, Schedule(1, 30), optimiser=torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+def test_parts_of_somebody_else_are_refused_in_a_sentence():
+    parts, y, made = foreign()
+    net = made()
+    steps = torch.optim.SGD(net.parameters(), lr=0.1)
+    tables = [pd.DataFrame(part.numpy()) for part in parts]
+    with pytest.raises(ValueError, match="the features of holder 0 must be a tensor .* DataFrame"):
+        train(net, tables, y, Schedule(1, 30), optimiser=steps)
+    with pytest.raises(ValueError, match=r"parts must have 2 \+ 1 columns .*\(1, 1\), \(1, 2\)"):
+        train(net, parts[::-1], y, Schedule(1, 30), optimiser=steps)
+    with pytest.raises(ValueError, match=r"parts must have 2 \+ 1 columns and the same rows"):
+        train(net, parts, y, Schedule(1, 30), optimiser=steps, test=(parts[::-1], y))
+
+
+def test_a_holder_takes_tables_and_names_itself_where_one_has_text():
+    parts, _, made = foreign()
+    tables = [pd.DataFrame(part.numpy()) for part in parts]
+    net = made()
+    net.prepare(tables)
+    got = net(slice(None))
+    net.prepare(parts)
+    assert torch.allclose(got, net(slice(None)), atol=1e-6)
+    with pytest.raises(ValueError, match="holder B's features must be numbers, .*'F'"):
+        net.prepare([tables[0], pd.DataFrame({"sex": ["F"] * 30})])

@@ -123,7 +123,11 @@ def test_numbers_that_stand_as_texts_are_numbers(config):
 @pytest.mark.parametrize(
     "columns, sentence",
     [
-        ({"fraud": [0, 1, 0, 2, 1, 0]}, "labels 'fraud' must be 0 or 1, row 3 (from 0) is not"),
+        (
+            {"fraud": [0, 1, 0, 2, 1, 0]},
+            "labels 'fraud' must be 0 or 1, row 3 (from 0) is not: "
+            "number the labels from 0, and say in [model] how many classes there are",
+        ),
         ({"fraud": [0, 1, 0, 0, 1, None]}, "labels 'fraud' must be 0 or 1, row 5 (from 0) is not"),
         (
             {"fraud": ["0", "1", "0", "True", "1", "0"]},

@@ -285,3 +285,85 @@ def test_rows_and_the_folders_of_a_run_are_their_users_alone(tmp_path):
     path.unlink()
     with pytest.raises(ValueError, match="there is a A.parquet in .+ already: name a new folder"):
         example.write(folder, small_rows())  # whoever could read the old file reads no new rows
+
+
+SOME = np.random.default_rng(0).normal(size=60)
+OF_TWO = np.random.default_rng(1).integers(2, size=60)
+OTHER_ORDER = np.random.default_rng(2).permutation(60)
+
+
+@pytest.mark.parametrize(
+    "y, said",
+    [
+        (np.where(OF_TWO == 1, "malignant", "benign"), "row 0 .* is not: pandas.factorize numbers"),
+        (40 + SOME, "y must be labels that are whole numbers from 0, row 0"),
+        (np.where(np.arange(60) == 7, np.nan, OF_TWO), r"row 7 \(from 0\) is not"),
+        (pd.Series(OF_TWO).astype("Int64").mask(np.arange(60) == 7), r"row 7 \(from 0\) is not"),
+        (2 * OF_TWO - 1, "whole numbers from 0"),
+        (OF_TWO[:, None], r"y must be one label for each row, got shape \(60, 1\)"),
+    ],
+)
+def test_own_rows_refuses_labels_that_are_no_whole_numbers_from_0(y, said):
+    """A target of regression would lose what stands behind its points, and a gap become -2^63."""
+    tables = [pd.DataFrame({"a": SOME}), pd.DataFrame({"b": SOME**2})]
+    with pytest.raises(ValueError, match=said):
+        example.own_rows(tables, y, train_rows=45)
+
+
+@pytest.mark.parametrize(
+    "column, said",
+    [
+        (
+            np.where(OF_TWO == 1, "F", "M"),
+            "feature 'b' must be numbers, row 0 .* a column of 0 and",
+        ),
+        (pd.Categorical(list("FM") * 30), "feature 'b' must be numbers"),
+        (
+            np.where(OF_TWO == 1, np.nan, SOME),
+            r"finite in float64, got \d+ of 60 .*: fill the gaps",
+        ),
+        (np.where(OF_TWO == 1, np.inf, SOME), "must be finite in float64"),
+        (pd.array([1, None, 2] * 20, "Int64"), "got 20 of 60 values that are not, row 1"),
+    ],
+)
+def test_own_rows_refuses_what_is_no_finite_number_and_names_the_column(column, said):
+    tables = [pd.DataFrame({"a": SOME}), pd.DataFrame({"b": column})]
+    with pytest.raises(ValueError, match=rf"tables\[1\]: .*{said}"):
+        example.own_rows(tables, OF_TWO, train_rows=45)
+
+
+@pytest.mark.parametrize(
+    "table, said",
+    [
+        (
+            SOME[:, None],
+            r"tables\[1\] must be a pandas DataFrame .*, got ndarray of shape \(60, 1\)",
+        ),
+        (pd.Series(SOME), "got Series"),
+        (pd.DataFrame(index=range(60)), r"got DataFrame of shape \(60, 0\)"),
+    ],
+)
+def test_own_rows_refuses_what_is_no_table(table, said):
+    with pytest.raises(ValueError, match=said):
+        example.own_rows([pd.DataFrame({"a": SOME}), table], OF_TWO, train_rows=45)
+
+
+def test_own_rows_refuses_one_index_in_two_orders():
+    shop, bank = pd.DataFrame({"a": SOME}), pd.DataFrame({"b": SOME**2})
+    y = pd.Series(OF_TWO)
+    with pytest.raises(ValueError, match=r"tables\[1\] has the index of tables\[0\] in another"):
+        example.own_rows([shop, bank.iloc[OTHER_ORDER]], y, train_rows=45)
+    with pytest.raises(ValueError, match=r"y has the index of tables\[0\] in another order"):
+        example.own_rows([shop, bank], y.iloc[OTHER_ORDER], train_rows=45)
+    mixed = [table.iloc[OTHER_ORDER] for table in (shop, bank)]
+    rows = example.own_rows(mixed, y.iloc[OTHER_ORDER], train_rows=45)
+    assert rows.y["train"].tolist() == OF_TWO[OTHER_ORDER][:45].tolist()
+    named = bank.set_axis([f"customer {i}" for i in range(60)])
+    assert example.own_rows([shop, named], OF_TWO, train_rows=45).holders == [1, 1]
+
+
+def test_own_rows_keeps_large_numbers_apart_and_warns_of_nothing(recwarn):
+    """In float32 these would be one number."""
+    large = pd.DataFrame({"population": 1e9 + np.arange(60)[OTHER_ORDER] % 7, "is_large": SOME > 0})
+    rows = example.own_rows([pd.DataFrame({"a": SOME}), large], pd.Series(OF_TWO), train_rows=45)
+    assert len(rows.parts["train"][1][:, 0].unique()) == 7 and not recwarn.list
