@@ -4,7 +4,6 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 from ppkit import project
 from ppkit.validation import fields_of, one_of
@@ -124,6 +123,26 @@ class Table:
     note: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What several rows say together, for a visitor who knows none: it leads the docs and the page
+    of a run.
+
+    short: the sentence for README; "" for a finding that does not stand there.  the_paper_is: of
+    `wording.MARKS`; "open" where no row of it has a verdict yet.  picture: its name in figures/.
+    lesson: a notebook.
+    """
+
+    id: str
+    paper: str
+    title: str
+    text: str
+    the_paper_is: str
+    picture: str
+    lesson: str
+    short: str = ""
+
+
 @dataclass(frozen=True)
 class Cells:
     """A row of a table as its file has it."""
@@ -166,8 +185,8 @@ def short_titles() -> dict[str, str]:
 
 
 def outcomes() -> dict[str, str]:
-    """What came out, in two sentences for each paper, by its key."""
-    return _read("findings").get("outcomes", {})
+    """What came out, in two sentences for each paper, by its key; "" for a paper without."""
+    return dict.fromkeys(papers(), "") | _read("findings").get("outcomes", {})
 
 
 def _of_each(name: str) -> dict[str, str]:
@@ -175,19 +194,17 @@ def _of_each(name: str) -> dict[str, str]:
     return given | {paper: paper for paper in papers() if paper not in given}
 
 
-def findings() -> list[SimpleNamespace]:
-    """What several rows say together, for a visitor who knows none: it leads the docs and the page
-    of a run.
-
-    Returns, in the order of their file, id, paper, title, text, short (the sentence for README; ""
-    for a finding that does not stand there), the_paper_is (of `wording.MARKS`; "open" where no row
-    of it has a verdict yet), picture (its name in figures/) and lesson (a notebook).
-    """
-    return [
-        SimpleNamespace(id=id, **({"short": ""} | table))
-        for id, table in _read("findings").items()
-        if id not in ("titles", "short_titles", "outcomes")
-    ]
+def findings() -> list[Finding]:
+    """The findings in the order of their file.  ValueError if one lacks a field."""
+    found = []
+    for id, table in _read("findings").items():
+        if id not in ("titles", "short_titles", "outcomes"):
+            try:
+                fields_of(Finding, table, given=("id",))
+            except ValueError as error:
+                raise ValueError(f"findings.toml, {id!r}: {error}") from None
+            found.append(Finding(id=id, **table))
+    return found
 
 
 def claims(paper: str) -> dict[str, Claim]:

@@ -7,7 +7,7 @@ import pytest
 from house import ROOT
 
 from ppkit.dpstgd import TABLE_1
-from ppkit.verdicts import rules, statements
+from ppkit.verdicts import pages, rules, statements
 
 
 def test_every_cell_of_table_1_and_every_part_of_the_paper_has_a_claim():
@@ -266,3 +266,18 @@ def test_a_folder_of_claims_that_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PPKIT_HOME", str(tmp_path))
     with pytest.raises(ValueError, match=r"\[tool.ppkit\], claims = 'claims': no folder "):
         statements.papers()
+
+
+def test_a_paper_of_which_findings_say_nothing_has_its_key_and_no_sentence(claims_of):
+    assert claims_of(**WHOLE)
+    assert statements.titles() == statements.short_titles() == {"made2026": "made2026"}
+    assert statements.outcomes() == {"made2026": ""} and statements.findings() == []
+    line = pages.outcome([]).splitlines()[-1]
+    assert line.startswith("- **made2026** ([made2026](docs/findings.md#made2026-made2026)). *Of 0")
+
+
+def test_a_finding_that_lacks_a_field_is_refused_by_its_name(claims_of, tmp_path):
+    assert claims_of(**WHOLE)
+    (tmp_path / "findings.toml").write_text('[one]\ntitle = "It is so"\n')
+    with pytest.raises(ValueError, match=r"findings\.toml, 'one': 'paper' is missing"):
+        statements.findings()
