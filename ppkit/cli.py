@@ -184,6 +184,7 @@ def reproduce(
         if grid or points or len(wanted) != 1:
             raise Refused("--settings takes one record, such as wu2020, without --grid or --points")
         at = robustness.points(wanted[0], profile)
+        batch.refuse_other_main(wanted[0])
     elif grid or points:
         at = batch.points(grid or [], points)
     elif scheduler or limit is not None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import MISSING, fields
+from functools import cache
 from numbers import Real  # also what NumPy has, but for its truth values
-from typing import TYPE_CHECKING
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +58,48 @@ def one_of(accepted: Collection, **settings) -> None:
             raise ValueError(
                 f"{name} must be one of {', '.join(map(str, accepted))}, got {value!r}"
             )
+
+
+def fields_of(kind: type, told: dict, *, given: Collection[str] = ()) -> None:
+    """Refuse a table of a file whose names or values are not those of a dataclass's fields.
+
+    given: the fields that do not come from the file.  ValueError for the first that is odd.
+
+    >>> from dataclasses import make_dataclass
+    >>> fields_of(make_dataclass("Point", [("x", float), ("name", str, "")]), {"name": "a"})
+    Traceback (most recent call last):
+    ValueError: 'x' is missing
+    """
+    known = _fields(kind)
+    for name, (_, needed) in known.items():
+        if needed and name not in given and name not in told:
+            raise ValueError(f"{name!r} is missing")
+    for name, value in told.items():
+        if name not in known or name in given:
+            there = ", ".join(name for name in known if name not in given)
+            raise ValueError(f"{name!r} is no field: there are {there}")
+        kinds = known[name][0]
+        if not isinstance(value, kinds) or isinstance(value, bool) and bool not in kinds:
+            words = " or ".join(
+                WORDS.get(one, one.__name__) for one in kinds if one is not NoneType
+            )
+            raise ValueError(f"{name} must be {words}, got {value!r}")
+
+
+WORDS = {str: "a text in quotes", bool: "true or false", list: "a list", dict: "a table"}
+
+
+@cache
+def _fields(kind: type) -> dict[str, tuple[tuple[type, ...], bool]]:
+    """By name the types that a field may have, without what they hold, and whether it must be
+    given."""
+    hints, found = get_type_hints(kind), {}
+    for one in fields(kind):
+        hint = hints[one.name]
+        parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        needed = one.default is MISSING and one.default_factory is MISSING
+        found[one.name] = tuple(get_origin(part) or part for part in parts), needed
+    return found
 
 
 def not_above(attained, holds) -> None:

@@ -17,6 +17,7 @@ from ppkit.atomic_writing import remove, write_whole
 from ppkit.runs import Refused, catalogue, cut, index, jobs, pages, run_folder
 from ppkit.runs.run_folder import RunFolder, Task
 from ppkit.runs.worker import DONE, RUNNING
+from ppkit.verdicts import robustness
 from ppkit.verdicts.rows import Row
 
 POINTS_AT_MOST = 10_000  # their names have four digits
@@ -140,6 +141,20 @@ def planned(
     tasks = {f"{n:04d}": Task(path, values) for n, values in enumerate(unlike.values())}
     several = [one for one in points[0] if len({at[one] for at in unlike.values()}) > 1]
     return tasks, {"batch": name, "varied": several or list(points[0])}
+
+
+def refuse_other_main(record: str) -> None:
+    """Refuse choices whose main setting is not the record's own: its verdict would be compared with
+    that of another setting, and nothing would turn it."""
+    [path] = catalogue.select([record]).values()
+    defaults = catalogue.parameters(path)
+    for choice in robustness.choices(record):
+        own = defaults.get(choice.parameter, choice.settings[0])
+        if own != choice.settings[0]:
+            raise Refused(
+                f"{choice.paper}.choices.toml, {choice.name!r}: the first setting is the main one, "
+                f"{own!r} as {choice.parameter} of {record} is, got {choice.settings[0]!r}"
+            )
 
 
 def table(folder: Batch) -> pd.DataFrame:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100  # where the output is no terminal and COLUMNS is not set
 NARROWEST = 40  # column of what a row says
+EXISTENCE = "the sentence says that something can be: no other setting turns it"
 
 
 def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
@@ -77,7 +78,11 @@ def check_text(file: Path, beginning: str = "") -> int:
         if claim.fingerprint and claim.id.startswith(beginning)
     }
     if not fingerprints:
-        raise Refused(f"no claim with a fingerprint begins with {beginning!r}")
+        of_these = f"that begins with {beginning!r} " if beginning else ""
+        raise Refused(
+            f"no claim {of_these}has a fingerprint: ppkit.verdicts.anchors.fingerprint(SENTENCE) "
+            "makes one for its file"
+        )
     try:
         text = file.read_text("utf-8")
     except UnicodeDecodeError:
@@ -169,7 +174,8 @@ def _turned(screen: Console, rows: list[Row]) -> None:
         found = "\n".join(filter(None, (wording.robust(row), *wording.beside(row))))
         table.add_row(_statement(row), wording.marked(row), found)
     screen.print(table)
-    screen.print(f"{len(turned)} claims are turned by a choice or by other data.")
+    are = "claim is" if len(turned) == 1 else "claims are"
+    screen.print(f"{len(turned)} {are} turned by a choice or by other data.")
 
 
 def _in_full(screen: Console, row: Row) -> None:
@@ -194,6 +200,7 @@ def _in_full(screen: Console, row: Row) -> None:
         "profile": row.profile,
         "other data": "\n".join(wording.beside(row)),
         "other settings": wording.robust(row),
+        "one is enough": claim and claim.existence and EXISTENCE,
         "amended": row.amended,
         "reply": row.reply,
         "picture": row.figure and f"figures/{row.figure}.png",

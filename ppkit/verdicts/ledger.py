@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ppkit import project
-from ppkit.validation import not_above
+from ppkit.validation import not_above, one_of
 from ppkit.verdicts import rows, rules, wording
 from ppkit.verdicts.repeats import Repeats
 from ppkit.verdicts.rows import Result, Row, Sighting
-from ppkit.verdicts.statements import Claim, Statement, claims, every_claim
+from ppkit.verdicts.statements import PROFILES, Claim, Statement, claims, every_claim
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +55,22 @@ class Ledger:
     rows and decides none.  profile: "quick" or "paper".
     needs: rows that a row of the ledger takes, by the name of its data set; it says so where there
     are fewer.
-    With $PPKIT_RUN set, every record is written to $PPKIT_RUN/claims/<notebook>.json at once.
+    With $PPKIT_RUN set, every record is written to $PPKIT_RUN/claims/<notebook>.json at once, where
+    the rows of other ledgers of the notebook stay.
+    ValueError if no paper, no profile or not the notebook that runs has such a name.
     """
 
     def __init__(
         self, paper: str, *, notebook: str | None, profile: str, needs: dict | None = None
     ):
         self.paper, self.notebook, self.profile, self.needs = paper, notebook, profile, needs or {}
+        one_of(PROFILES, profile=profile)
+        runs = os.environ.get("PPKIT_NOTEBOOK") or notebook
+        if notebook not in (None, runs):
+            raise ValueError(
+                f"notebook must be {runs!r}, the name of this notebook's file, or None "
+                f"where it decides nothing, got {notebook!r}"
+            )
         self._claims = claims(paper)
         self._rows: dict[str, Row] = {}
 
@@ -127,7 +136,10 @@ class Ledger:
                 halfwidth=halfwidth if rests_on else 0.0,
                 printed=claim.printed or claim.computed,
             )
-            result = _judged(result, claim, evidence, halfwidth, rests_on)
+            try:
+                result = _judged(result, claim, evidence, halfwidth, rests_on)
+            except ValueError as error:
+                raise ValueError(f"{id}: {error}") from None
             if spread is not None:
                 result = replace(result, spread=spread)
         row = decided(claim, [result])
@@ -226,7 +238,9 @@ class Ledger:
         if folder and self.notebook:
             target = Path(folder, "claims", f"{self.notebook}.json")
             target.parent.mkdir(parents=True, exist_ok=True)
-            rows.write(target, list(self._rows.values()))
+            there = rows.read(target)[1] if target.exists() else []
+            of_all = {row.id: row for row in there} | self._rows
+            rows.write(target, list(of_all.values()))
 
 
 def _judged(

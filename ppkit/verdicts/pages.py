@@ -56,7 +56,7 @@ def outcome(rows: list[Row]) -> str:
     lines = [in_all(rows), ""]
     for paper, name in statements.short_titles().items():
         of_paper = [row for row in claims if row.paper == paper]
-        said = f"{statements.outcomes()[paper]} *O{came_out(of_paper)[1:]}.*"
+        said = f"{statements.outcomes()[paper]} *O{came_out(of_paper)[1:]}.*".lstrip()
         section = anchor(f"{statements.titles()[paper]} ({paper})")
         lines.append(f"- **{name}** ([{paper}](docs/findings.md#{section})). {said}")
     return "\n".join(lines)

@@ -10,11 +10,13 @@ is no choice: what it explains turns nothing.  `ppkit reproduce RECORD --setting
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ppkit import project
+from ppkit.validation import fields_of
 from ppkit.verdicts import ledger, rules, statements, wording
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 from ppkit.verdicts.statements import Claim
@@ -30,10 +32,11 @@ JOINT = 16  # settings in which all choices are drawn at once
 class Choice:
     """What a paper leaves open.
 
-    parameter: of the record.  settings: 3 to 5, the main one first.  why: the words that allow
+    parameter: of the record.  settings: 2 to 5, the main one first.  why: the words that allow
     them.  rows: beginnings of the ids, without the paper's key, of the rows that it may move.
     draw: whether it is a seed, a start or a draw, whose settings are tried and turn nothing.
     excluded: settings that were tried and that the paper's words exclude, each with the reason.
+    paper: whose choice it is, "" where the record has the paper's key.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Choice:
     rows: list = field(default_factory=list)
     draw: bool = False
     excluded: dict[str, str] = field(default_factory=dict)
+    paper: str = ""
 
     @property
     def main(self) -> str:
@@ -52,18 +56,56 @@ class Choice:
     def moves(self, id: str) -> bool:
         """Whether the row with this id is one of its rows."""
         paper, _, rest = id.partition(".")
-        return self.record.startswith(paper) and rest.startswith(tuple(self.rows))
+        return paper == (self.paper or self.record) and rest.startswith(tuple(self.rows))
 
 
 def choices(record: str = "") -> list[Choice]:
-    """The choices of a record, or of all records; none if no file has any."""
+    """The choices of a record, or of all records; none if no file has any.
+
+    ValueError if one lacks a field, or moves rows that its paper does not have.
+    """
     every = []
     for file in sorted(statements.folder().iterdir(), key=lambda file: file.name):
         paper, _, kind = file.name.partition(".")
         if kind == "choices.toml":
-            for name, table in project.read_toml(file).items():
-                every.append(Choice(**({"name": name, "record": paper} | table)))
-    return [choice for choice in every if record in ("", choice.record)]
+            every += _choices_of(paper, project.read_toml(file), record)
+    return every
+
+
+def _choices_of(paper: str, told: dict, record: str) -> list[Choice]:
+    """The choices in the file of a paper; those of one record, if one is given."""
+    found, ids = [], None
+    for name, table in told.items():
+        try:
+            if not isinstance(table, dict):
+                raise ValueError("it stands outside of a choice, which is a table")
+            if record not in ("", table.get("record", paper)):
+                continue
+            ids = ids or [id.removeprefix(f"{paper}.") for id in statements.claims(paper)]
+            table = {"record": paper, **table}
+            fields_of(Choice, table, given=("name", "paper"))
+            found.append(Choice(name=name, paper=paper, **table))
+            _refuse_other_settings(found[-1], ids)
+        except ValueError as error:
+            raise ValueError(f"{paper}.choices.toml, {name!r}: {error}") from None
+    if twice := [one for one, n in Counter(one.parameter for one in found).items() if n > 1]:
+        if record:
+            raise ValueError(f"{paper}.choices.toml: two choices are of the parameter {twice[0]}")
+    return found
+
+
+def _refuse_other_settings(choice: Choice, ids: list[str]) -> None:
+    texts = [str(value) for value in choice.settings]
+    if len(set(texts)) != len(texts) or len(texts) < 2:
+        raise ValueError(f"settings are two or more, each once, got {choice.settings}")
+    if odd := [one for one in choice.excluded if one not in texts[1:]]:
+        raise ValueError(f"excluded has {odd}, none of the settings after the main one")
+    for beginning in choice.rows:
+        if not any(id.startswith(beginning) for id in ids):
+            raise ValueError(
+                f"rows has {beginning!r}, and no row of the paper begins so (the paper's key left "
+                "out)"
+            )
 
 
 def points(record: str, profile: str = "quick") -> list[dict[str, str]]:

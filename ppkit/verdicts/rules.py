@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_UP, Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a page that shows what rules have decided needs no arithmetic
@@ -151,6 +151,9 @@ def ordering(evidence: Evidence) -> Outcome:
     import numpy as np
 
     arms, slack = evidence.options["ordering"], evidence.options.get("slack", 0.0)
+    if missing := [arm for arm in arms if arm not in evidence.by_arm]:
+        given = ", ".join(map(repr, evidence.by_arm))
+        raise ValueError(f"the ordering's arms {missing} have no values, which are of {given}")
     table = np.stack([_seeds(evidence.by_arm[arm]) for arm in arms])
     steps, total = np.diff(table, axis=0), table[-1] - table[0]
     # of a difference of two values; pairing would only make it smaller
@@ -210,7 +213,7 @@ def bound(evidence: Evidence) -> Outcome:
 
     The value is the largest measured / bound.
     """
-    measured, limit = _seeds(evidence.values), _seeds(evidence.against)
+    measured, limit = _seeds(evidence.values), _seeds(_against(evidence))
     if limit.shape not in ((1,), measured.shape) or (limit <= 0).any():
         raise ValueError(
             f"against must be one bound > 0, or one for each of the {measured.size} values, "
@@ -226,7 +229,7 @@ def claim_fails_if_attained(evidence: Evidence) -> Outcome:
     """Mathematics and security: refuted if the attained value lies above what is claimed (1e-9
     relative slack); reproduced only if an upper bound that holds by proof lies at or under it; else
     the proof has a gap."""
-    attained, claimed = _one(evidence.values), _one(evidence.against)
+    attained, claimed = _one(evidence.values), _one(_against(evidence))
     if attained > claimed + 1e-9 * abs(claimed):
         return Outcome(
             REFUTED, attained, why=f"claimed at most {claimed:.4g}, attained {attained:.4g}"
@@ -332,6 +335,26 @@ RULES = {
 QUESTION = Rule(decide=answer)  # of a row without a rule
 
 
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_arms(value) -> bool:
+    arms = isinstance(value, list) and all(isinstance(arm, str) for arm in value)
+    return arms and len(value) == len(set(value)) >= 2
+
+
+TRUTH = (lambda value: isinstance(value, bool), "true or false")
+# what an option may be, and the words for it; the others are numbers
+NUMBER = (_is_number, "a number")
+OPTIONS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "rounded_up": TRUTH,
+    "level": TRUTH,
+    "better": (lambda value: value in ("higher", "lower"), '"higher" or "lower"'),
+    "ordering": (_is_arms, "a list of two or more names of arms, each once"),
+}
+
+
 def possible(rule: Rule, evidence: Evidence, halfwidth: float = 0.0) -> list[str]:
     """The verdicts that a rule gives somewhere in the 95% interval of what was measured.
 
@@ -375,9 +398,11 @@ def parse(given: str | dict | None) -> tuple[str, dict]:
     slack = .005}.
 
     ValueError if no rule, or more than one, is named, if it has an option that the rule does not
-    have, or lacks one that it needs.
+    have, or of another kind, or lacks one that it needs.
     """
-    named = [given] if isinstance(given, str) else [key for key in given or () if key in RULES]
+    named = [given] if isinstance(given, str) else []
+    if isinstance(given, dict):
+        named = [key for key in given if key in RULES]
     if len(named) != 1 or named[0] not in RULES:
         raise ValueError(f"a claim has exactly one rule of {', '.join(RULES)}, got {given!r}")
     name, options = named[0], {}
@@ -401,6 +426,10 @@ def _refuse_other_options(name: str, options: dict) -> None:
         if sum(option in options for option in need.split(" or ")) != 1:
             got = ", ".join(options) or "no option"
             raise ValueError(f"the rule {name} needs the option {need}, got {got}")
+    for option, value in options.items():
+        fits, words = OPTIONS.get(option, NUMBER)
+        if not fits(value):
+            raise ValueError(f"the option {option} of the rule {name} is {words}, got {value!r}")
 
 
 def fitted_slope(x, y_runs) -> tuple[float, float, float]:
@@ -453,15 +482,46 @@ def _one_sided(evidence: Evidence, *, sign: int) -> Outcome:
 
 
 def _printed(evidence: Evidence) -> str:
-    if evidence.printed is None:
-        raise ValueError("this rule compares with a printed number, and the claim has none")
-    return evidence.printed
+    return number_in(evidence.printed)
+
+
+def number_in(printed: str | None) -> str:
+    """What a claim prints, for a rule that compares with it.  ValueError if it is no number."""
+    if printed is None:
+        raise ValueError(
+            "this rule compares with a number: the claim has neither printed nor computed"
+        )
+    try:
+        finite = Decimal(printed).is_finite()
+    except InvalidOperation:
+        finite = False
+    if not finite:
+        raise ValueError(
+            "this rule compares with a printed number, which stands alone, its unit in `measure`, "
+            f"got {printed!r}"
+        )
+    return printed
+
+
+def _against(evidence: Evidence):
+    if evidence.against is None:
+        raise ValueError("this rule compares with what the claim says it is: give it as against")
+    return evidence.against
+
+
+def _array(values) -> np.ndarray:
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"this rule takes numbers, got {values!r}") from None
 
 
 def _one(values) -> float:
     import numpy as np
 
-    array = np.asarray(values, dtype=float)
+    array = _array(values)
     if array.size != 1 or np.isnan(array).any():
         raise ValueError(f"this rule takes one number, got {values!r}")
     return float(array.reshape(()))
@@ -470,7 +530,7 @@ def _one(values) -> float:
 def _seeds(values) -> np.ndarray:
     import numpy as np
 
-    array = np.atleast_1d(np.asarray(values, dtype=float))
+    array = np.atleast_1d(_array(values))
     if array.size == 0 or not np.isfinite(array).all():
         raise ValueError(f"values must be finite numbers, one per seed, got {values!r}")
     return array

@@ -4,10 +4,14 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 from ppkit import project
+from ppkit.validation import fields_of, one_of
 from ppkit.verdicts import rules
+
+KINDS = ("claim", "question", "check")
+PROFILES = ("quick", "paper")
+ONLY_OF_A_CLAIM = ("existence", "headline", "repaired", "witness")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +86,11 @@ class Claim(Statement):
         reach = self.out_of_reach
         if reach is not None and set(reach) != {"what", "price", "command"}:
             raise ValueError(f"{self.id}: out_of_reach has what, price and command")
+        if self.witness is not None:
+            if not {"choice", "settings"} <= set(self.witness):
+                raise ValueError("witness has a choice and its settings, each with the id of a row")
+            if not isinstance(self.witness["settings"], dict):
+                raise ValueError("the settings of a witness are a table, each with the id of a row")
 
     @property
     def rule_name(self) -> str | None:
@@ -114,11 +123,44 @@ class Table:
     note: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What several rows say together, for a visitor who knows none: it leads the docs and the page
+    of a run.
+
+    short: the sentence for README; "" for a finding that does not stand there.  the_paper_is: of
+    `wording.MARKS`; "open" where no row of it has a verdict yet.  picture: its name in figures/.
+    lesson: a notebook.
+    """
+
+    id: str
+    paper: str
+    title: str
+    text: str
+    the_paper_is: str
+    picture: str
+    lesson: str
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A row of a table as its file has it."""
+
+    name: str
+    cells: list[str]
+
+
 def folder() -> Path:
     """The folder of the files: what the project's pyproject.toml names in [tool.ppkit] as `claims`,
     else this kit's own."""
     named = project.setting("claims")
-    return project.root() / named if named else Path(__file__).parent / "claims"
+    if not named:
+        return Path(__file__).parent / "claims"
+    place = project.root() / named
+    if not place.is_dir():
+        raise ValueError(f"pyproject.toml, [tool.ppkit], claims = {named!r}: no folder {place}")
+    return place
 
 
 def papers() -> list[str]:
@@ -143,8 +185,8 @@ def short_titles() -> dict[str, str]:
 
 
 def outcomes() -> dict[str, str]:
-    """What came out, in two sentences for each paper, by its key."""
-    return _read("findings").get("outcomes", {})
+    """What came out, in two sentences for each paper, by its key; "" for a paper without."""
+    return dict.fromkeys(papers(), "") | _read("findings").get("outcomes", {})
 
 
 def _of_each(name: str) -> dict[str, str]:
@@ -152,19 +194,17 @@ def _of_each(name: str) -> dict[str, str]:
     return given | {paper: paper for paper in papers() if paper not in given}
 
 
-def findings() -> list[SimpleNamespace]:
-    """What several rows say together, for a visitor who knows none: it leads the docs and the page
-    of a run.
-
-    Returns, in the order of their file, id, paper, title, text, short (the sentence for README; ""
-    for a finding that does not stand there), the_paper_is (of `wording.MARKS`; "open" where no row
-    of it has a verdict yet), picture (its name in figures/) and lesson (a notebook).
-    """
-    return [
-        SimpleNamespace(id=id, **({"short": ""} | table))
-        for id, table in _read("findings").items()
-        if id not in ("titles", "short_titles", "outcomes")
-    ]
+def findings() -> list[Finding]:
+    """The findings in the order of their file.  ValueError if one lacks a field."""
+    found = []
+    for id, table in _read("findings").items():
+        if id not in ("titles", "short_titles", "outcomes"):
+            try:
+                fields_of(Finding, table, given=("id",))
+            except ValueError as error:
+                raise ValueError(f"findings.toml, {id!r}: {error}") from None
+            found.append(Finding(id=id, **table))
+    return found
 
 
 def claims(paper: str) -> dict[str, Claim]:
@@ -172,18 +212,77 @@ def claims(paper: str) -> dict[str, Claim]:
     `kind` tells apart; all are called claims here.
 
     A table with `says` is a row, and its path after the paper's key is its id.
-    ValueError if the paper has no claims file, or a claim lacks a field.
+    ValueError if the paper has no claims file, if a claim does not say all that its verdict rests
+    on, or names a row or a cell that is not there.
     """
     if paper not in papers():
-        raise ValueError(f"no claims for paper {paper!r}: there are {', '.join(papers())}")
+        there = f"{', '.join(papers()) or 'none'} in {folder()}"
+        raise ValueError(f"no claims for paper {paper!r}: there are {there}")
+    tree, printed = _read(paper), {table.name: table for table in tables(paper)}
+    for key, value in tree.items():
+        if not isinstance(value, dict):
+            raise ValueError(f"{paper}.toml: {key!r} stands outside of a claim, which is a table")
+    told = dict(_leaves(tree))
     found = {}
-    for path, table in _leaves(_read(paper)):
+    for path, table in told.items():
         try:
+            if "says" not in table:
+                raise ValueError("'says' is missing: a table without it is no claim")
+            fields_of(Claim, table, given=("id", "paper"))
             claim = Claim(id=f"{paper}.{path}", paper=paper, **table)
-        except (TypeError, ValueError) as error:
+            _refuse_unsaid(claim)
+            _refuse_other_cell(claim, printed)
+            for id in (claim.witness or {"settings": {}})["settings"].values():
+                one_of(told, **{"a row of the witness": id})
+        except ValueError as error:
             raise ValueError(f"{paper}.toml, claim {path!r}: {error}") from None
         found[claim.id] = claim
     return found
+
+
+def _refuse_unsaid(claim: Claim) -> None:
+    """Refuse a row that does not say what its verdict, or its answer, rests on."""
+    one_of(KINDS, kind=claim.kind)
+    if claim.kind == "question" and claim.rule:
+        raise ValueError("a question has no rule: it gets an answer and no verdict")
+    for name in ONLY_OF_A_CLAIM if claim.kind != "claim" else ():
+        if getattr(claim, name):
+            raise ValueError(f"only a claim has {name}, and this is a {claim.kind}")
+    if claim.kind == "claim" and claim.missing and not claim.measure:
+        return  # it waits for a run to come
+    if claim.kind != "question" and not claim.rule:
+        raise ValueError(f"'rule' is missing: a {claim.kind} has one of {', '.join(rules.RULES)}")
+    for name in ("measure", "decided_by", *(["because"] if claim.rule else [])):
+        if not getattr(claim, name):
+            raise ValueError(f"{name!r} is missing")
+    one_of(PROFILES, decided_by=claim.decided_by)
+    if claim.printed is not None and claim.computed is not None:
+        raise ValueError("printed is the paper's number and computed is ours from it: give one")
+    if (claim.computed is None) != (claim.how is None):
+        raise ValueError("computed and how, the expression that gives it, need each other")
+    if claim.rule_name == "digits":
+        rules.number_in(claim.printed or claim.computed)
+
+
+def _refuse_other_cell(claim: Claim, tables: dict[str, Table]) -> None:
+    """Refuse a cell that no table of the paper has, or that does not print what the claim says."""
+    if not claim.cell:
+        return
+    file = f"{claim.paper}.tables.toml"
+    name, *place = claim.cell
+    if name not in tables:
+        raise ValueError(f"cell names {name!r}, and {file} has {', '.join(tables) or 'no table'}")
+    if not place:
+        return
+    table = tables[name]
+    if len(place) != 2 or place[0] not in table.rows or place[1] not in table.columns:
+        raise ValueError(
+            f"cell must be [table, row, column] of {file}, got {claim.cell}: {name} has the rows "
+            f"{', '.join(table.rows)} and the columns {', '.join(table.columns)}"
+        )
+    text = table.rows[place[0]][table.columns.index(place[1])]
+    if claim.printed not in (None, text):
+        raise ValueError(f"printed is {claim.printed!r}, and its cell in {file} has {text!r}")
 
 
 def tables(paper: str) -> list[Table]:
@@ -202,9 +301,14 @@ def tables(paper: str) -> list[Table]:
 def _table(paper: str, name: str, told: dict) -> Table:
     place = f"{paper}.tables.toml, {name!r}"
     try:
+        if not isinstance(told, dict):
+            raise ValueError("a table or a figure is a TOML table")
+        for row in told.get("rows", []):
+            fields_of(Cells, row)
         rows = {row["name"]: row["cells"] for row in told.get("rows", [])}
+        fields_of(Table, told | {"rows": rows}, given=("name",))
         table = Table(**(told | {"name": name, "rows": rows}))
-    except (KeyError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{place}: {error}") from None
     if len(rows) < len(told.get("rows", [])):
         raise ValueError(f"{place} has two rows of one name")
@@ -225,10 +329,11 @@ def _read(name: str) -> dict:
 
 
 def _leaves(tree: dict, path: str = ""):
+    """The tables that hold more than tables, each with its path."""
     for key, value in tree.items():
-        if isinstance(value, dict):
-            below = f"{path}.{key}".lstrip(".")
-            yield from [(below, value)] if "says" in value else _leaves(value, below)
+        below = f"{path}.{key}".lstrip(".")
+        only_tables = value and all(isinstance(one, dict) for one in value.values())
+        yield from _leaves(value, below) if only_tables else [(below, value)]
 
 
 def every_claim() -> dict[str, Claim]:

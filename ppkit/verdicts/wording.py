@@ -4,11 +4,11 @@ robustness."""
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from types import SimpleNamespace
 
 from ppkit.sources import FORMULA
 from ppkit.verdicts import rules
 from ppkit.verdicts.rows import Result, Robustness, Row, Turn
+from ppkit.verdicts.statements import Finding
 
 ON_OTHER_DATA = f"{rules.REPRODUCED} on other data"  # than the paper's own, whole
 SYMBOLS = {
@@ -95,7 +95,7 @@ def _beside(row: Row, other: Result) -> str:
     return f"{sign} {verdict}{number} ({other.data}, {other.profile})"
 
 
-def mark(finding: SimpleNamespace, rows: list[Row]) -> str:
+def mark(finding: Finding, rows: list[Row]) -> str:
     """The mark of a finding; one of its rows that depends on the data or on what the paper leaves
     open takes it away."""
     turned = any(
@@ -178,6 +178,7 @@ def at_a_smaller_size(row: Row) -> str:
 def owned(one: Robustness) -> str:
     """Which choice owns how much of the variation of our number, the largest first.
 
+    >>> from types import SimpleNamespace
     >>> owned(SimpleNamespace(owned_by={"clip": 0.125, "first_step": 0.5}))
     'first step 50%, clip 12%'
     """

@@ -224,12 +224,13 @@ def test_a_record_begins_with_its_profile_and_its_answer(path):
     if path.stem == "which_one":
         profiles = {measured.reference("which_one").values["profile"]}
     [decides] = profiles or {"quick"}
-    stored, counts = re.search(
+    found = re.search(
         r"The outputs stored here are the (\w+) profile's.*?"
         r"The (?:verdicts|table) that counts? (?:are|is) the (\w+) profile's",
         first.source,
-    ).groups()
-    assert (stored, counts) == ("quick", decides)
+    )
+    assert found, "the first cell says whose outputs are stored and whose verdicts count"
+    assert found.groups() == ("quick", decides)
     assert second.source.startswith("## The answer\n")
 
 

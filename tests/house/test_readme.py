@@ -96,8 +96,8 @@ def test_findings_say_what_they_rest_on():
 
 def test_a_finding_in_short_leads_to_the_whole_one(monkeypatch):
     first, second, *_ = statements.findings()
-    first.short, second.short = "It is so.", ""
-    monkeypatch.setattr(statements, "findings", lambda: [first, second])
+    said = [replace(first, short="It is so."), replace(second, short="")]
+    monkeypatch.setattr(statements, "findings", lambda: said)
     [line] = pages.findings_in_short([]).splitlines()
     place = "docs/findings.md#one-sample-cannot-be-counted-as-thousands"
     assert line == f"- ✕ It is so. ([wang2018]({place}))"

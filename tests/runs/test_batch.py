@@ -10,8 +10,9 @@ from waiting import FAR, until
 from workers_at_once import AtOnce
 
 from ppkit import show
-from ppkit.runs import Refused, batch, key, run, run_folder
-from ppkit.verdicts import rows
+from ppkit.runs import Refused, batch, catalogue, key, run, run_folder
+from ppkit.verdicts import robustness, rows
+from ppkit.verdicts.robustness import Choice
 
 PARAMETERS = 'PROFILE = "quick"\nSOURCE = "auto"\nSEED = 0\nCLIP = 1.0\nHOW = "plain"'
 RECORDS = """\
@@ -341,3 +342,17 @@ def test_rows_of_another_schema_are_refused_in_a_sentence_and_their_point_is_run
     with pytest.raises(Refused, match=said):
         run_folder.read_claims(place)
     assert made.is_missing("0000")
+
+
+def test_a_main_setting_that_is_not_the_record_s_own_is_refused(project, monkeypatch):
+    project.add("01_paper", "print(SEED)")
+    [main] = catalogue.select(["01_paper"]).values()
+    own = catalogue.parameters(main)["SEED"]
+    for first in (own, own + 1):
+        choice = Choice("seed", "01_paper", "SEED", [first, own + 2], "open", paper="made2026")
+        monkeypatch.setattr(robustness, "choices", lambda record, choice=choice: [choice])
+        if first == own:
+            batch.refuse_other_main("01_paper")
+        else:
+            with pytest.raises(Refused, match=r"made2026\.choices\.toml, 'seed': the first"):
+                batch.refuse_other_main("01_paper")

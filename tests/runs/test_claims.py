@@ -249,7 +249,7 @@ def test_claims_that_a_choice_turns_are_listed(ppkit, kept, monkeypatch):
     code, said, _ = ppkit("claims", "--turned")
     assert code == 0 and kept[0].id in said and kept[1].id not in said
     assert max(len(line) for line in said.splitlines()) <= 95
-    assert "1 claims are turned by a choice or by other data." in said
+    assert "1 claim is turned by a choice or by other data." in said
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -113,14 +113,14 @@ def test_what_is_out_of_reach_names_it_its_price_and_the_command(claims_of, valu
     ],
 )
 def test_a_claim_that_nobody_recorded_says_what_it_waits_for(claims_of, waits, verdict):
-    claims_of(kind="claim", **waits)
+    claims_of(kind="claim", **waits, **AT_LEAST)
     [row] = ledger.merge([])
     assert (row.verdict, row.alone, row.note) == (
         verdict,
         "not tried",
         "no notebook of this run recorded it",
     )
-    claims_of(kind="check", **waits)
+    claims_of(kind="check", **waits, **AT_LEAST)
     assert ledger.merge([])[0].verdict == "not tried"  # only claims have verdicts
 
 
@@ -216,7 +216,7 @@ def test_bad_records_are_refused_with_the_id_or_value(book):
     with pytest.raises(ValueError, match="66 positives are fewer than 100"):
         book.record("headline.improves", 0.1, data=FORMULA, positives=66)
     with pytest.raises(
-        ValueError, match="no claims for paper 'wang2019': there are kanodia2020, wang2018"
+        ValueError, match="no claims for paper 'wang2019': there are .*kanodia2020, wang2018.* in "
     ):
         Ledger("wang2019", notebook="x", profile="quick")
 
@@ -738,3 +738,29 @@ def test_what_a_verdict_on_these_rows_is_worth(kind, n_rows, variant, standing):
     row = ledger.Ledger("wu2020", notebook="n", profile="quick").record("lending.pca", 9, data=data)
     assert (subset in row.note) == (kind == "real" and n_rows == 3)
     assert row.standing == standing
+
+
+def test_a_ledger_has_a_profile_and_the_name_of_the_notebook_that_runs(claims_of, monkeypatch):
+    claims_of(kind="claim", **AT_LEAST)
+    with pytest.raises(ValueError, match="profile must be one of quick, paper, got 'fast'"):
+        Ledger("made2026", notebook="x", profile="fast")
+    monkeypatch.setenv("PPKIT_NOTEBOOK", "x")
+    for fits in ("x", None):
+        assert Ledger("made2026", notebook=fits, profile="quick").notebook == fits
+    with pytest.raises(ValueError, match="notebook must be 'x', .* got 'y'"):
+        Ledger("made2026", notebook="y", profile="quick")
+
+
+def test_what_a_rule_refuses_says_which_claim_it_is(claims_of):
+    with pytest.raises(ValueError, match=r"a\.b: this rule takes numbers, got"):
+        recorded(claims_of, {"a": 1.0}, kind="claim", **AT_LEAST)
+
+
+def test_two_ledgers_of_one_notebook_keep_each_other_s_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("PPKIT_RUN", str(tmp_path))
+    first, second = (Ledger(p, notebook="n", profile="quick") for p in ("wang2018", "wu2020"))
+    first.record("table1.row5.basic", 18.5, data=FORMULA)
+    second.record("lending.pca", 9.0, data=FORMULA)
+    first.record("table1.row5.basic", 18.506, data=FORMULA)
+    kept = {row.id: row.value for row in rows.read(tmp_path / "claims/n.json")[1]}
+    assert kept == {"wang2018.table1.row5.basic": 18.506, "wu2020.lending.pca": 9.0}

@@ -930,3 +930,62 @@ def test_every_seed_is_a_draw_and_what_a_reader_may_choose_is_none():
     draws = {choice["parameter"] for choice in every if choice.get("draw")}
     assert draws == {"SEED"}
     assert all(choice.get("draw") for choice in every if choice["parameter"] == "SEED")
+
+
+CHOICE = {"parameter": "C", "settings": [1, 2], "why": "it is not printed", "rows": ["a."]}
+
+
+@pytest.fixture
+def choices_of(claims_of, tmp_path):
+    """The choices of the made-up paper with the row a.b, whose file has one choice, c."""
+
+    def choices_of(told: dict, more: str = "") -> list[Choice]:
+        claims_of(kind="question", says="Is it?", measure="it", decided_by="quick")
+        lines = [f"{name} = {toml(value)}" for name, value in told.items()]
+        (tmp_path / "made2026.choices.toml").write_text("\n".join([*lines, more]))
+        return robustness.choices("made2026")
+
+    def toml(value) -> str:
+        if isinstance(value, dict):
+            return f"{{ {', '.join(f'{name} = {toml(of)}' for name, of in value.items())} }}"
+        return json.dumps(value)
+
+    return choices_of
+
+
+@pytest.mark.parametrize(
+    "given, why",
+    [
+        ({"why": None}, "'why' is missing"),
+        ({"settings": None}, "'settings' is missing"),
+        ({"settings": [1]}, "settings are two or more, each once"),
+        ({"settings": [1, 1]}, "settings are two or more, each once"),
+        ({"reason": "x"}, "'reason' is no field: there are record, parameter,"),
+        ({"paper": "x"}, "'paper' is no field"),
+        ({"rows": "a."}, "rows must be a list, got 'a.'"),
+        ({"rows": ["b."]}, "rows has 'b.', and no row of the paper begins so"),
+        ({"rows": ["made2026.a."]}, "the paper's key left out"),
+        ({"excluded": {"1": "it is the main one"}}, "excluded has .*'1'"),
+        ({"excluded": {"3": "it is none"}}, "excluded has .*'3'"),
+    ],
+)
+def test_a_choice_that_does_not_say_all_is_refused_by_its_name(choices_of, given, why):
+    [choice] = choices_of({"c": CHOICE})
+    assert (choice.name, choice.record, choice.paper) == ("c", "made2026", "made2026")
+    told = {name: value for name, value in (CHOICE | given).items() if value is not None}
+    with pytest.raises(ValueError, match=rf"made2026\.choices\.toml, 'c': .*{why}"):
+        choices_of({"c": told})
+
+
+def test_two_choices_of_one_parameter_and_a_field_outside_of_a_choice_are_refused(choices_of):
+    with pytest.raises(ValueError, match="two choices are of the parameter C"):
+        choices_of({"c": CHOICE, "d": CHOICE})
+    with pytest.raises(ValueError, match="'why': it stands outside of a choice"):
+        choices_of({"why": "x", "c": CHOICE})
+
+
+def test_a_choice_moves_no_row_of_a_paper_whose_key_begins_its_own():
+    choice = Choice("c", "made2026b", "C", [1, 2], "open", rows=["a."], paper="made2026b")
+    assert choice.moves("made2026b.a.b") and not choice.moves("made2026.a.b")
+    system = replace(choice, record="made2026_system", paper="made2026")
+    assert system.moves("made2026.a.b")

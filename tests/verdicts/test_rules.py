@@ -304,7 +304,7 @@ def test_a_flat_line_is_decided_by_its_interval():
     ],
 )
 def test_bound_refuses_what_it_cannot_compare(values, against):
-    with pytest.raises(ValueError, match="finite numbers|one bound > 0"):
+    with pytest.raises(ValueError, match="finite numbers|one bound > 0|give it as against"):
         verdict("bound", values, against=against)
 
 
@@ -505,3 +505,38 @@ def test_no_interval_is_known_of_one_number_or_of_points():
     assert possible("flat", [0.1, 0.2], 0.1, flat={"spread": 1}) == []
     without = [name for name, rule in rules.RULES.items() if rule.interval is None]
     assert without == ["digits", "flat", "bound", "claim_fails_if_attained", "proof_step"]
+
+
+@pytest.mark.parametrize(
+    "rule, why",
+    [
+        ({"within": {"abs": "0.1"}}, "the option abs of the rule within is a number, got '0.1'"),
+        ({"within": {"rel": True}}, "the option rel of the rule within is a number, got True"),
+        ({"within": {"abs": 1, "level": 1}}, "is true or false, got 1"),
+        ({"within": {"abs": 1, "better": "more"}}, 'is "higher" or "lower", got \'more\''),
+        ({"ordering": "ab"}, "a list of two or more names of arms, each once, got 'ab'"),
+        ({"ordering": ["a", "a"]}, "a list of two or more names of arms, each once"),
+        (["digits"], "a claim has exactly one rule"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_when_the_claim_is_read(rule, why):
+    with pytest.raises(ValueError, match=why):
+        rules.parse(rule)
+
+
+@pytest.mark.parametrize("name", ["bound", "proof_step", "claim_fails_if_attained"])
+def test_a_rule_that_compares_with_a_claim_asks_for_against(name):
+    with pytest.raises(ValueError, match="give it as against"):
+        verdict(name, 1.0)
+
+
+@pytest.mark.parametrize("values", [{"a": 1.0}, [[1.0], [1.0, 2.0]], "many"])
+@pytest.mark.parametrize("name, options", [("digits", {}), ("within", {"abs": 1.0})])
+def test_what_is_no_number_is_refused_in_a_sentence(name, options, values):
+    with pytest.raises(ValueError, match="this rule takes numbers, got "):
+        verdict(name, values, printed="1", **options)
+
+
+def test_an_ordering_names_the_arms_that_have_no_values():
+    with pytest.raises(ValueError, match=r"arms \['b'\] have no values, which are of 'a', 'c'"):
+        verdict("ordering", {"a": 1.0, "c": 2.0}, ordering=["a", "b"])
