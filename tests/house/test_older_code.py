@@ -1,0 +1,20 @@
+"""Which rows and pictures of the reference were found with an older code of their notebook."""
+
+import json
+
+from ppkit.project import root
+from ppkit.runs import code_versions
+from ppkit.verdicts import rows
+
+# Records that changed after a run whose rows still stand, and why that run has not been made again.
+# A record goes from here by its run; one that changes comes here or is run again.
+WAITING = {}
+
+
+def test_no_row_and_no_picture_is_of_older_code_but_those_that_wait_for_their_run():
+    claims = root() / "figures" / "claims.json"
+    needed = {(one.run, one.notebook) for row in rows.read(claims)[1] for one in row.results}
+    pictures = json.loads(claims.read_text("utf-8"))["pictures"].values()
+    needed |= {(about["run"], about["notebook"]) for about in pictures}
+    older = {notebook for run, notebook in needed if code_versions.is_older(run, notebook)}
+    assert older == set(WAITING)
