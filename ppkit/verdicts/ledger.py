@@ -379,10 +379,17 @@ def best(old: list[Row], new: list[Row]) -> list[Row]:
         rows = [rows[id] for rows in (before, after) if id in rows]
         both = [result for row in rows for result in row.results]
         ordered = sorted(both, key=partial(_order, claim))
-        found = {one.standing: _of_its_kind(claim, one) for one in ordered}
+        found = {one.standing: _of_its_kind(claim, one) for one in _not_waiting(ordered)}
         if rows:
             kept.append(decided(claim, list(found.values())) if found else untried(claim))
     return kept
+
+
+def _not_waiting(results: list[Result]) -> list[Result]:
+    """Results without those that wait for more rows, where a formula has decided: it needs none."""
+    if not any(one.data == FORMULA.source and one.value is not None for one in results):
+        return results
+    return [one for one in results if one.value is not None]
 
 
 def _of_its_kind(claim: Claim, result: Result) -> Result:

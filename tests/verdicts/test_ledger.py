@@ -297,6 +297,19 @@ def test_the_reference_prefers_decided_then_paper_then_new(claims_of):
     assert ledger.best([paper], []) == [paper] and ledger.best([], []) == []
 
 
+def test_beside_a_formula_no_row_waits_for_more_rows(claims_of):
+    claims_of(kind="claim", **AT_LEAST)
+    [untried] = ledger.merge([])
+    waits = replace(
+        untried, alone="not tried: needs 9 rows", data="real: 4 rows", standing="partial"
+    )
+    found = dict(verdict="reproduced", alone="reproduced", value=1.0, standing="rerunnable")
+    formula = replace(untried, **found, data="formula", profile="quick")
+    sampled = replace(formula, data="simulated")
+    assert [one.data for one in ledger.best([waits], [formula])[0].results] == ["formula"]
+    assert len(ledger.best([waits], [sampled])[0].results) == 2
+
+
 def test_what_was_a_claim_in_its_run_is_answered_as_a_question_and_passes_as_a_check(claims_of):
     claims_of(kind="question", says="Is it?", **MEASURED)
     [untried] = ledger.merge([])
