@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from distributed import Client, Future, Security, get_worker
 
-from ppkit.runs import Refused, cut, key, reason, run_folder, tls
+from ppkit.runs import Refused, cut, json_files, key, reason, run_folder, tls
 from ppkit.runs.children import Children
 from ppkit.runs.warm import WarmParent
 from ppkit.runs.worker import DONE, failed
@@ -189,7 +189,7 @@ class Workers(AbstractContextManager):
 
     def start(self, name: str, spec: Path) -> None:
         """Send the job of a spec file to a free worker."""
-        self.running[name] = Sent(run_folder.read_json(spec))
+        self.running[name] = Sent(json_files.read_json(spec))
         self._send(self.running[name])
 
     def next_event(self, meanwhile: Callable[[], object]) -> tuple[str, dict]:
@@ -317,7 +317,7 @@ def _worked(told: dict, text: str, beside: dict[str, bytes]) -> tuple[dict, dict
         for folder in (*(run / place for place in run_folder.PARTS), scratch):
             folder.mkdir(parents=True, exist_ok=True)
         here = {"notebook": str(home / f"{name}.ipynb"), "folder": str(run)}
-        run_folder.write_json(scratch / "spec.json", told | here)
+        json_files.write_json(scratch / "spec.json", told | here)
         sent = _times(home)
         with Children(parent=_parent_here(told, home / f"{name}.ipynb")) as child:
             child.start(name, scratch / "spec.json")

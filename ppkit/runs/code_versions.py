@@ -4,11 +4,14 @@ figures/code_versions.json, by run and notebook."""
 import ast
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ppkit import project
-from ppkit.runs import catalogue, run_folder
-from ppkit.runs.run_folder import RunFolder
+from ppkit.runs import catalogue, json_files
 from ppkit.verdicts.rows import Result, Row
+
+if TYPE_CHECKING:
+    from ppkit.runs.run_folder import RunFolder
 
 INJECTED = "injected-parameters"  # papermill's own cell
 
@@ -25,7 +28,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(trees).encode()).hexdigest()
 
 
-def keep(runs: list[RunFolder], claims: list[Row], pictures: dict) -> None:
+def keep(runs: "list[RunFolder]", claims: list[Row], pictures: dict) -> None:
     """Add the code of these runs' notebooks; what no row and no picture rests on any more goes."""
     found = _kept() | {
         run.record["id"]: {
@@ -41,7 +44,7 @@ def keep(runs: list[RunFolder], claims: list[Row], pictures: dict) -> None:
         run: {name: one for name, one in of.items() if (run, name) in needed}
         for run, of in found.items()
     }
-    run_folder.write_json(_file(), {run: of for run, of in sorted(left.items()) if of})
+    json_files.write_json(_file(), {run: of for run, of in sorted(left.items()) if of})
 
 
 def is_older(run: str, notebook: str) -> bool:
@@ -63,4 +66,4 @@ def _file() -> Path:
 
 
 def _kept() -> dict[str, dict[str, str]]:
-    return run_folder.read_json(_file()) if _file().exists() else {}
+    return json_files.read_json(_file()) if _file().exists() else {}

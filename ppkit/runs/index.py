@@ -15,7 +15,7 @@ import pandas as pd
 
 from ppkit import project
 from ppkit.atomic_writing import write_whole
-from ppkit.runs import cut, differs, run_folder
+from ppkit.runs import cut, differs, json_files, run_folder
 from ppkit.runs.rows import REFERENCE, beside_reference
 from ppkit.runs.run_folder import RunFolder
 from ppkit.runs.worker import DONE
@@ -60,7 +60,7 @@ def write(folder: RunFolder) -> Path:
     rows = beside_reference(run_folder.read_claims(folder.path / "claims.json"), folder.notebooks)
     reference = ledger.reference() if (project.root() / REFERENCE).exists() else []
     lines = _lines(rows, reference, folder)
-    pictures = [run_folder.read_json(file) for file in (folder.path / "figures").glob("*.json")]
+    pictures = [json_files.read_json(file) for file in (folder.path / "figures").glob("*.json")]
     page = PAGES.get_template("index.html.j2").render(
         run=folder.record,
         subject=project.setting("subject"),

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from ppkit.process_tree import terminated_like_interrupted
-from ppkit.runs import catalogue, environment, run_folder, warm
+from ppkit.runs import catalogue, environment, json_files, run_folder, warm
 from ppkit.runs.children import FRESH
 from ppkit.runs.worker import DONE, RUNNING
 
@@ -92,7 +92,7 @@ class Job:
             "threads": self.threads,
             "limit": self.limit,
         }
-        run_folder.write_json(scratch / "spec.json", told)
+        json_files.write_json(scratch / "spec.json", told)
         return scratch / "spec.json"
 
     def end(self, outcome: dict[str, Any]) -> None:

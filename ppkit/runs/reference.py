@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ppkit import project
-from ppkit.runs import Refused, catalogue, code_versions, run_folder
+from ppkit.runs import Refused, catalogue, code_versions, json_files, run_folder
 from ppkit.runs.run_folder import RunFolder
 from ppkit.verdicts import curves, ledger, robustness, rows
 from ppkit.verdicts.rows import Row
@@ -122,9 +122,9 @@ def _settings(batch: RunFolder, folder: Path) -> None:
 def _measured(run: RunFolder, about: dict[str, Any], folder: Path) -> None:
     for file in sorted((run.path / "measured").glob("*.json")):
         (folder / "measured").mkdir(exist_ok=True)
-        run_folder.write_json(
+        json_files.write_json(
             folder / "measured" / file.name,
-            {"run": about["id"], "machine": about["machine"], "values": run_folder.read_json(file)},
+            {"run": about["id"], "machine": about["machine"], "values": json_files.read_json(file)},
         )
 
 
@@ -136,7 +136,7 @@ def _pictures(run: RunFolder, kept: dict[str, Any], folder: Path) -> dict[str, A
     one that its notebook did not draw in this run.
     """
     profile, there = run.record["profile"], catalogue.notebooks()
-    every = [run_folder.read_json(file) for file in (run.path / "figures").glob("*.json")]
+    every = [json_files.read_json(file) for file in (run.path / "figures").glob("*.json")]
     drawn = [about for about in every if about["notebook"] in there]
     names = {about["name"] for about in drawn}
     pictures = {}

@@ -3,7 +3,6 @@ it."""
 
 import contextlib
 import itertools
-import json
 import os
 import time
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from typing import Any, TypeVar
 from filelock import FileLock
 
 from ppkit import project
-from ppkit.atomic_writing import PART, remove, whole, write_whole
-from ppkit.runs import Refused, catalogue, environment, pages, reason
+from ppkit.atomic_writing import PART, remove, whole
+from ppkit.runs import Refused, catalogue, environment, json_files, pages, reason
 from ppkit.runs.claims_file import read_claims
 from ppkit.runs.worker import DONE, RUNNING
 from ppkit.verdicts import ledger, rows
@@ -52,7 +51,7 @@ class RunFolder:
 
     def save(self) -> None:
         """Write run.json whole or not at all."""
-        write_json(self.path / "run.json", self.record)
+        json_files.write_json(self.path / "run.json", self.record)
 
     def make(self) -> None:
         """Make what is not there of the folder and its places, and write run.json."""
@@ -80,7 +79,7 @@ class RunFolder:
         """Take away what an unfinished notebook left: its claims and figures."""
         (self.path / "claims" / f"{name}.json").unlink(missing_ok=True)
         for about in (self.path / "figures").glob("*.json"):
-            if read_json(about)["notebook"] == name:
+            if json_files.read_json(about)["notebook"] == name:
                 for kind in (".json", ".png", ".svg"):
                     about.with_suffix(kind).unlink(missing_ok=True)
 
@@ -219,24 +218,9 @@ def point_latest(path: Path) -> None:
         link.symlink_to(path.name)
 
 
-def write_json(path: Path, content: object) -> None:
-    """Write `content` as JSON, whole or not at all.  ValueError if it holds NaN or infinity, for
-    which JSON has no word."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, text + "\n")
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file of a run holds; Refused if it is cut off or no JSON."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise Refused(f"{path} is damaged: {error}") from None
-
-
 def read_record(path: Path) -> dict[str, Any]:
     """What a run.json says of its run; Refused if it is damaged."""
-    record = read_json(path)
+    record = json_files.read_json(path)
     if not isinstance(record, dict) or not isinstance(record.get("notebooks"), dict):
         raise Refused(f"{path} is damaged: it does not say what was run")
     return record

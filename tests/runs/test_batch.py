@@ -10,7 +10,7 @@ from waiting import FAR, until
 from workers_at_once import AtOnce
 
 from ppkit import show
-from ppkit.runs import Refused, batch, catalogue, key, run, run_folder
+from ppkit.runs import Refused, batch, catalogue, json_files, key, run, run_folder
 from ppkit.verdicts import robustness, rows
 from ppkit.verdicts.robustness import Choice
 
@@ -275,7 +275,7 @@ def test_ctrl_c_keeps_the_finished_points_and_the_same_command_goes_on(project):
     (project.folder / "notebooks" / "go").touch()
     assert project.run(*command[1:]).returncode == 0
     assert list(table(project).status) == ["done", "done"]
-    record = run_folder.read_json(project.latest / "run.json")
+    record = json_files.read_json(project.latest / "run.json")
     assert record["state"] == "finished" and record["varied"] == ["SEED"]
 
 

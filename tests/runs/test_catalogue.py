@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ppkit.runs import Refused, catalogue, run_folder
+from ppkit.runs import Refused, catalogue
 
 
 def test_parameters_are_the_literals_of_the_tagged_cell(project):
@@ -151,10 +151,3 @@ def test_a_parameters_cell_that_is_no_python_is_one_sentence(project, source):
     path = project.add("01_a", parameters=source)
     with pytest.raises(Refused, match="01_a.ipynb: the parameters cell is not Python: "):
         catalogue.parameters(path)
-
-
-def test_no_json_of_a_run_holds_a_word_that_json_does_not_have(tmp_path):
-    for value in (float("nan"), [float("inf")], {"a": -float("inf")}):
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            run_folder.write_json(tmp_path / "run.json", value)
-    assert not list(tmp_path.iterdir())

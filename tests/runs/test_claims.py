@@ -10,7 +10,7 @@ import pytest
 from house import ROOT
 
 from ppkit import cli
-from ppkit.runs import claims, run_folder
+from ppkit.runs import claims, json_files
 from ppkit.verdicts import anchors, ledger, robustness, rows, rules, statements, wording
 from ppkit.verdicts.rows import Result, Row, Sighting
 
@@ -28,7 +28,7 @@ def put(folder: Path, every: list[Row], **about) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows.write(folder / "claims.json", every, run={}, pictures={})
     if about:
-        run_folder.write_json(folder / "run.json", about)
+        json_files.write_json(folder / "run.json", about)
 
 
 def test_a_text_is_searched_for_the_sentences_that_claims_rest_on(ppkit, project, monkeypatch):

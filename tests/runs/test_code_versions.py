@@ -6,7 +6,7 @@ import pytest
 from made_runs import new
 
 from ppkit.project import root
-from ppkit.runs import code_versions, reference, run_folder
+from ppkit.runs import code_versions, json_files, reference
 from ppkit.verdicts import ledger, rows
 
 
@@ -18,7 +18,7 @@ def written(path, *cells, injected=None):
     content = [
         {"cell_type": "code", "source": source, "metadata": {"tags": tags}} for source, tags in made
     ]
-    run_folder.write_json(path, {"metadata": {}, "cells": content})
+    json_files.write_json(path, {"metadata": {}, "cells": content})
     return path
 
 
@@ -64,8 +64,8 @@ def test_a_row_is_older_once_the_code_of_its_notebook_has_changed(kept):
 def test_the_code_of_a_run_goes_with_its_last_row(kept):
     _, run = kept
     file = root() / "figures" / "code_versions.json"
-    assert list(run_folder.read_json(file)) == [run]
+    assert list(json_files.read_json(file)) == [run]
     (root() / "figures" / "claims.json").unlink()
     reference.keep([])
-    assert run_folder.read_json(file) == {}
+    assert json_files.read_json(file) == {}
     assert code_versions.is_older(run, "01_a")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ppkit.runs import compare, run_folder
+from ppkit.runs import compare, json_files
 from ppkit.verdicts import ledger, rows, rules
 from ppkit.verdicts.rows import Row
 
@@ -97,7 +97,7 @@ def run(project, name: str, *own: Row) -> None:
     """A run of these rows; all others of the ledger were not tried."""
     folder = project.folder / "runs" / name
     folder.mkdir(parents=True)
-    run_folder.write_json(folder / "run.json", {"notebooks": {}})
+    json_files.write_json(folder / "run.json", {"notebooks": {}})
     rows.write(folder / "claims.json", ledger.merge([*own]), run={}, pictures={})
 
 

@@ -7,7 +7,7 @@ import pytest
 from made_runs import made_run
 
 from ppkit import show
-from ppkit.runs import index, run_folder
+from ppkit.runs import index, json_files, run_folder
 from ppkit.verdicts import ledger, rows, statements, wording
 from ppkit.verdicts.rows import Row, Sighting
 
@@ -37,7 +37,7 @@ def folder(project):
     row = replace(row, value=18.506, verdict="reproduced", alone="reproduced", notebook="01_a")
     row = replace(row, data="formula", standing="rerunnable", profile="quick")
     rows.write(made.path / "claims" / "01_a.json", [row])
-    run_folder.write_json(
+    json_files.write_json(
         made.path / "figures" / "fig.json",
         {"name": "fig", "caption": "A < B", "notebook": "01_a", "data": "formula"},
     )

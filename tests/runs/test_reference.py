@@ -7,7 +7,7 @@ import pytest
 from made_runs import new
 
 from ppkit import measured
-from ppkit.runs import Refused, reference, run_folder
+from ppkit.runs import Refused, json_files, reference, run_folder
 from ppkit.runs import rows as run_rows
 from ppkit.verdicts import ledger, rows, statements
 
@@ -25,7 +25,7 @@ def finished(project, value, profile, picture=b"png", data="simulated", **row):
     folder = new(project, **{"01_a": "done"})
     folder.record |= {"profile": profile, "commit": f"of {profile}"}
     about = {"name": "fig", "caption": "What to see.", "notebook": "01_a", "data": data}
-    run_folder.write_json(folder.path / "figures" / "fig.json", about)
+    json_files.write_json(folder.path / "figures" / "fig.json", about)
     rows.write(folder.path / "claims" / "01_a.json", [decided(value, profile, data, **row)])
     (folder.path / "figures" / "fig.png").write_bytes(picture)
     folder.close()
@@ -98,14 +98,14 @@ def test_a_run_keeps_the_digest_of_each_rule_and_a_rule_that_changed_makes_its_r
 @pytest.mark.slow
 def test_a_picture_that_its_notebook_no_longer_draws_goes(project):
     old, new = finished(project, 18.5, "paper"), finished(project, 18.5, "quick")
-    about = run_folder.read_json(new.path / "figures" / "fig.json")
-    run_folder.write_json(new.path / "figures" / "other.json", about | {"name": "other"})
+    about = json_files.read_json(new.path / "figures" / "fig.json")
+    json_files.write_json(new.path / "figures" / "other.json", about | {"name": "other"})
     (new.path / "figures" / "fig.json").unlink()
     (new.path / "figures" / "fig.png").rename(new.path / "figures" / "other.png")
     target, _ = reference.keep([old.path.name])
-    assert [*run_folder.read_json(target)["pictures"]] == ["fig"]
+    assert [*json_files.read_json(target)["pictures"]] == ["fig"]
     reference.keep([new.path.name])
-    assert [*run_folder.read_json(target)["pictures"]] == ["other"]
+    assert [*json_files.read_json(target)["pictures"]] == ["other"]
     assert not (project.folder / "figures" / "fig.png").exists()
 
 
@@ -117,9 +117,9 @@ def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(pro
         finished(project, 18.5, "quick", possible=["reproduced"]),
         finished(project, 7.0, "quick", **said, **real),
     ]
-    about = run_folder.read_json(runs[1].path / "figures" / "fig.json")
+    about = json_files.read_json(runs[1].path / "figures" / "fig.json")
     about["data"] = "creditcard real subset: 4 of 9 rows"
-    run_folder.write_json(runs[1].path / "figures" / "fig.json", about)
+    json_files.write_json(runs[1].path / "figures" / "fig.json", about)
     (runs[1].path / "figures" / "fig.png").write_bytes(b"real rows")
     target, _ = reference.keep([one.path.name for one in runs])
     [row] = [row for row in run_folder.read_claims(target) if row.data]
@@ -160,9 +160,9 @@ def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
 
 def test_a_run_with_changed_parameters_is_no_reference(project):
     made = finished(project, 18.5, "quick")
-    record = run_folder.read_json(made.path / "run.json")
+    record = json_files.read_json(made.path / "run.json")
     record["notebooks"]["01_a"]["changed"] = ["DATASET", "SEED"]
-    run_folder.write_json(made.path / "run.json", record)
+    json_files.write_json(made.path / "run.json", record)
     with pytest.raises(
         Refused, match="changed DATASET, SEED: only a run with the notebooks' own parameters"
     ):

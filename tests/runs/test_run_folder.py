@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from made_runs import new
 
-from ppkit.runs import Refused, catalogue, key, pages, reason, run, run_folder, worker
+from ppkit.runs import Refused, catalogue, json_files, key, pages, reason, run, run_folder, worker
 from ppkit.verdicts import rows
 
 
@@ -83,7 +83,7 @@ def test_clearing_takes_only_that_notebooks_claims_and_figures(project):
     folder.release()
     for name in "ab":
         rows.write(folder.path / "claims" / f"{name}.json", [])
-        run_folder.write_json(folder.path / "figures" / f"of_{name}.json", {"notebook": name})
+        json_files.write_json(folder.path / "figures" / f"of_{name}.json", {"notebook": name})
         (folder.path / "figures" / f"of_{name}.png").touch()
     folder.clear("a")
     assert [file.name for file in (folder.path / "claims").iterdir()] == ["b.json"]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from house import ROOT
 
-from ppkit.runs import Refused, index, reference, run_folder
+from ppkit.runs import Refused, index, json_files, reference, run_folder
 from ppkit.verdicts import curves, ledger, pages, robustness, rows, rules, statements, wording
 from ppkit.verdicts.robustness import Choice
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
@@ -650,7 +650,7 @@ def batch(folder, profile, points):
     about = {f"{k:04d}": {"status": "done", "parameters": at} for k, at in enumerate(points)}
     record = {"id": folder.name, "state": "finished", "batch": "wu2020", "data": "standin"}
     (folder / "figures").mkdir(parents=True)
-    run_folder.write_json(folder / "run.json", record | {"profile": profile, "notebooks": about})
+    json_files.write_json(folder / "run.json", record | {"profile": profile, "notebooks": about})
     fixed = {"claim": "wu2020.theorem1.scale", "value": 1.0, "alone": "reproduced"}
     table = [
         {"point": f"{k:04d}"} | row | {"data": "stand-in"}
