@@ -264,13 +264,19 @@ def by_mean(evidence: Evidence, halfwidth: float) -> list:
 
 
 def by_arms(evidence: Evidence, halfwidth: float) -> list:
-    """For an ordering of means: every step may be off by as much, all in one direction."""
+    """For an ordering: the interval of each step from an arm to the next, paired by seed, as the
+    rule itself looks at it; all steps lie at the same place of theirs."""
+    import numpy as np
+
     arms = evidence.options["ordering"]
-    means, widths = zip(*(_interval(evidence.by_arm[arm], halfwidth) for arm in arms))
-    if None in widths:
+    table = np.stack([_seeds(evidence.by_arm[arm]) for arm in arms])
+    of_a_step = halfwidth * math.sqrt(2)  # of a difference of two values
+    steps = [_interval(step, of_a_step) for step in np.diff(table, axis=0)]
+    if any(width is None for _, width in steps):
         return []
-    moves = math.sqrt(2) * max(widths) * _places()
-    return [{arm: mean + i * by for i, (arm, mean) in enumerate(zip(arms, means))} for by in moves]
+    first = float(table[0].mean())
+    moved = [np.cumsum([first, *(mean + by * width for mean, width in steps)]) for by in _places()]
+    return [dict(zip(arms, one)) for one in moved]
 
 
 def by_slope(evidence: Evidence, _halfwidth: float) -> list:

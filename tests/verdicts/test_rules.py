@@ -481,6 +481,20 @@ def test_within_may_be_missed_on_either_side():
     assert possible("within", 0.9, 0.04, abs=0.05) == [YES]
 
 
+def test_the_seeds_of_an_ordering_are_compared_each_with_itself():
+    asked = dict(ordering=["a", "b"], slack=0.0)
+    of_a = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    assert possible("ordering", {"a": of_a, "b": of_a + [0.1, 0.2, 0.15, 0.1, 0.2]}, **asked) == [
+        YES
+    ]
+    # these five steps have a mean of .15 and Student's half-width of 2.776 * .15 / sqrt(5) = .186
+    uneven = of_a + [0.0, 0.3, 0.0, 0.3, 0.15]
+    assert possible("ordering", {"a": of_a, "b": uneven}, **asked) == [YES, NO]
+    # arms that each move little, but against each other
+    one, other = np.array([0.0, 0.1, 0.0, 0.1, 0.05]), np.array([0.25, 0.05, 0.25, 0.05, 0.15])
+    assert possible("ordering", {"a": one, "b": other}, **asked) == [YES, NO]
+
+
 def test_an_ordering_may_be_off_at_every_step():
     arms = {"a": [0.1, 0.1], "b": [0.2, 0.2], "c": [0.3, 0.3]}
     asked = dict(ordering=["a", "b", "c"], slack=0.0)
