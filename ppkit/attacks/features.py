@@ -20,8 +20,8 @@ from sklearn.utils.extmath import randomized_svd
 from ppkit.attacks.arrays import matrices, matrix, rows_of
 from ppkit.validation import must_be, same_rows
 
-# standard deviation of what truncation to 16 fractional bits takes from a value; h1 of k holders,
-# whose parts are cut one by one, has sqrt(k) times as much
+# standard deviation of what one truncation to 16 fractional bits takes from a value; h1 of
+# k holders, whose parts are cut one by one, has sqrt(k) times as much
 ROUNDED_16 = 2**-16 / 12**0.5
 _RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10)
 _NO_RIDGE = 1e-13  # so that a matrix without full rank has an inverse

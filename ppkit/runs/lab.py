@@ -104,5 +104,5 @@ def _made_from(copy: Path) -> str | None:
     """Of which lesson a copy was made; None if it does not say, or is no notebook any more."""
     try:
         return json.loads(copy.read_text("utf-8"))["metadata"]["ppkit"]["made_from"]
-    except (ValueError, LookupError, TypeError, IsADirectoryError):
+    except (ValueError, LookupError, TypeError, RecursionError, IsADirectoryError):
         return None

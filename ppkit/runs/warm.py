@@ -90,7 +90,8 @@ class WarmParent(AbstractContextManager):
             except NotWarm as why:
                 self._refused = str(why)
             except (OSError, ValueError) as error:
-                self._refused = self._last_words() or f"{type(error).__name__}: {error}"
+                ended = f"the parent of forked kernels has ended ({type(error).__name__})"
+                self._refused = self._last_words() or ended
         raise NotWarm(self._refused)
 
     def _started(self) -> socket.socket:

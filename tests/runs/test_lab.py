@@ -119,6 +119,14 @@ def test_a_lesson_that_became_newer_is_named_in_one_line(lessons):
     assert lab.prepare([]) == [] and "better" in work(lessons, "01_a").read_text()
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[1]", "[" * 100_000])
+def test_a_copy_that_is_no_notebook_any_more_stays_as_it_is(lessons, content):
+    lab.prepare([])
+    work(lessons, "02_b").write_text(content)
+    assert lab.prepare([]) == []
+    assert work(lessons, "02_b").read_text() == content
+
+
 @pytest.mark.parametrize(
     "arguments, sentence",
     [

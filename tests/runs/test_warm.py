@@ -153,7 +153,7 @@ def test_a_parent_that_ends_at_once_is_a_reason_with_its_last_words(tmp_path, mo
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with WarmParent([]) as parent:
         for _ in range(2):
-            with pytest.raises(NotWarm, match="JSONDecodeError"):
+            with pytest.raises(NotWarm, match="the parent of forked kernels has ended"):
                 parent.fork(tmp_path / "spec.json", tmp_path, dict(os.environ), [0, 1, 2])
 
 
