@@ -1,8 +1,9 @@
-"""With which code of a notebook the reference's rows and pictures were found:
-figures/code_versions.json, by run and notebook."""
+"""With which code of a notebook the reference's rows and pictures were found, by run and notebook,
+and each file of figures/settings: figures/code_versions.json."""
 
 import ast
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,30 +29,55 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(trees).encode()).hexdigest()
 
 
-def keep(runs: "list[RunFolder]", claims: list[Row], pictures: dict) -> None:
-    """Add the code of these runs' notebooks; what no row and no picture rests on any more goes."""
-    found = _kept() | {
-        run.record["id"]: {
-            name: digest(run.path / "notebooks" / f"{name}.ipynb")
-            for name in run.notebooks
-            if (run.path / "notebooks" / f"{name}.ipynb").exists()
-        }
-        for run in runs
-    }
+def keep(
+    runs: "list[RunFolder]", batches: "list[RunFolder]", claims: list[Row], pictures: dict
+) -> None:
+    """Add the code of these runs' notebooks and of these batches at settings; what no row, no
+    picture and no file of settings rests on any more goes."""
+    kept = _kept()
+    found = kept["runs"] | {run.record["id"]: _digests(run, run.notebooks) for run in runs}
     needed = {(one.run, one.notebook) for row in claims for one in row.results}
     needed |= {(about["run"], about["notebook"]) for about in pictures.values()}
     left = {
         run: {name: one for name, one in of.items() if (run, name) in needed}
         for run, of in found.items()
     }
-    json_files.write_json(_file(), {run: of for run, of in sorted(left.items()) if of})
+    settings = kept["settings"] | {
+        settings_file(batch): {
+            "run": batch.record["id"],
+            "commit": batch.record.get("commit", ""),
+            "code": _of_all_points(batch),
+        }
+        for batch in batches
+    }
+    content = {
+        "runs": {run: of for run, of in sorted(left.items()) if of},
+        "settings": {
+            name: settings[name]
+            for name in sorted(settings)
+            if (_file().parent / "settings" / name).exists()
+        },
+    }
+    json_files.write_json(_file(), content)
+
+
+def settings_file(batch: "RunFolder") -> str:
+    """The file of figures/settings in which a batch at the settings of a record is kept."""
+    record = batch.record
+    size = "paper." if record["profile"] == "paper" else ""
+    return f"{record['batch']}.{size}{record['data']}.csv"
 
 
 def is_older(run: str, notebook: str) -> bool:
     """Whether a run found something with another code of this notebook than the project's, or with
     one that nobody kept."""
-    now = catalogue.notebooks().get(notebook)
-    return now is None or _kept().get(run, {}).get(notebook) != digest(now)
+    return _kept()["runs"].get(run, {}).get(notebook) != _of_today(notebook)
+
+
+def settings_are_older(name: str) -> bool:
+    """Whether a file of figures/settings was found with another code of its record than the
+    project's, or with one that nobody kept."""
+    return _kept()["settings"].get(name, {}).get("code") != _of_today(name.partition(".")[0])
 
 
 def in_words(result: Result) -> str:
@@ -61,9 +87,27 @@ def in_words(result: Result) -> str:
     return f"the code of {result.notebook} has changed since"
 
 
+def _digests(run: "RunFolder", names: Iterable[str]) -> dict[str, str]:
+    files = {name: run.path / "notebooks" / f"{name}.ipynb" for name in names}
+    return {name: digest(path) for name, path in files.items() if path.exists()}
+
+
+def _of_all_points(batch: "RunFolder") -> str:
+    """The digest that all points of a batch have; "" if they have several, or no notebook."""
+    files = batch.path.glob(f"points/*/notebooks/{batch.record['batch']}.ipynb")
+    found = {digest(file) for file in files}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _of_today(notebook: str) -> str:
+    """Its digest; "none", which is no digest, if there is no such notebook any more."""
+    path = catalogue.notebooks().get(notebook)
+    return digest(path) if path else "none"
+
+
 def _file() -> Path:
     return project.root() / "figures" / "code_versions.json"
 
 
-def _kept() -> dict[str, dict[str, str]]:
-    return json_files.read_json(_file()) if _file().exists() else {}
+def _kept() -> dict[str, dict]:
+    return json_files.read_json(_file()) if _file().exists() else {"runs": {}, "settings": {}}

@@ -51,7 +51,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if (folder / "settings").exists():
         curves.draw_all(claims, folder / "settings")
     rows.write(target, claims, run=about["run"], pictures=about["pictures"])
-    code_versions.keep(runs, claims, about["pictures"])
+    code_versions.keep(runs, batches, claims, about["pictures"])
     if after := project.hook("after_reference"):
         after(project.root())
     return target, sum(row.data is not None for row in claims)
@@ -104,15 +104,14 @@ def _refuse_other_points(batch: RunFolder) -> None:
 def _settings(batch: RunFolder, folder: Path) -> None:
     """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv, and at the
     paper's size in <record>.paper.<data>.csv."""
-    record, data = batch.record["batch"], batch.record["data"]
+    record = batch.record["batch"]
     table = pd.read_parquet(batch.path / "table.parquet")
     for choice in robustness.choices(record):  # the table has what differs between its points
         name = choice.parameter
         table[name] = [str(batch.notebooks[point]["parameters"][name]) for point in table["point"]]
-    size = "paper." if batch.record["profile"] == "paper" else ""
     (folder / "settings").mkdir(exist_ok=True)
     robustness.moved(record, table).to_csv(
-        folder / "settings" / f"{record}.{size}{data}.csv",
+        folder / "settings" / code_versions.settings_file(batch),
         index=False,
         float_format="%.4g",
         lineterminator="\n",

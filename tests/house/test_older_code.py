@@ -1,4 +1,5 @@
-"""Which rows and pictures of the reference were found with an older code of their notebook."""
+"""Which rows, pictures and settings of the reference were found with an older code of their
+notebook."""
 
 import json
 
@@ -24,3 +25,26 @@ def test_no_row_and_no_picture_is_of_older_code_but_those_that_wait_for_their_ru
     needed |= {(about["run"], about["notebook"]) for about in pictures}
     older = {notebook for run, notebook in needed if code_versions.is_older(run, notebook)}
     assert older == set(WAITING)
+
+
+# Settings that were tried before figures/code_versions.json kept their record's code.
+WAITING_SETTINGS = {
+    "kanodia2020.paper.standin.csv",
+    "kanodia2020.real.csv",
+    "kanodia2020.standin.csv",
+    "wang2018.standin.csv",
+    "wu2020.paper.standin.csv",
+    "wu2020.standin.csv",
+    "zhou2021_attacks.real.csv",
+    "zhou2021_attacks.standin.csv",
+    "zhou2021_dial.real.csv",
+    "zhou2021_dial.standin.csv",
+    "zhou2021_method.real.csv",
+    "zhou2021_method.standin.csv",
+}
+
+
+def test_no_settings_are_of_older_code_but_those_that_wait_for_their_batch():
+    files = (root() / "figures" / "settings").glob("*.csv")
+    older = {file.name for file in files if code_versions.settings_are_older(file.name)}
+    assert older == WAITING_SETTINGS

@@ -64,8 +64,37 @@ def test_a_row_is_older_once_the_code_of_its_notebook_has_changed(kept):
 def test_the_code_of_a_run_goes_with_its_last_row(kept):
     _, run = kept
     file = root() / "figures" / "code_versions.json"
-    assert list(json_files.read_json(file)) == [run]
+    assert list(json_files.read_json(file)["runs"]) == [run]
     (root() / "figures" / "claims.json").unlink()
     reference.keep([])
-    assert json_files.read_json(file) == {}
+    assert json_files.read_json(file) == {"runs": {}, "settings": {}}
     assert code_versions.is_older(run, "01_a")
+
+
+def test_settings_are_older_once_their_record_s_code_has_changed(project, kept):
+    project.add("records/wu2020")
+    record = written(project.folder / "notebooks/records/wu2020.ipynb", "SEED = 0", "print(1)")
+    batch = new(project, **{"0000": "done"})
+    batch.record |= {"batch": "wu2020", "data": "standin"}
+    at = [batch.path / f"points/{k:04d}/notebooks/wu2020.ipynb" for k in range(2)]
+    for seed, point in enumerate(at):
+        point.parent.mkdir(parents=True)
+        written(point, "SEED = 0", "print(1)", injected=f"SEED = {seed}")
+    name = code_versions.settings_file(batch)
+    assert name == "wu2020.standin.csv" and code_versions.settings_are_older(name)
+    file = project.folder / "figures/settings" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("claim\n")
+    code_versions.keep([], [batch], [], {})
+    assert not code_versions.settings_are_older(name)
+    written(record, "SEED = 0", "print(2)")
+    assert code_versions.settings_are_older(name)
+    written(at[0], "SEED = 0", "print(2)")  # at the other point another code
+    code_versions.keep([], [batch], [], {})
+    assert code_versions.settings_are_older(name)
+    file.unlink()
+    code_versions.keep([], [], [], {})
+    content = json_files.read_json(project.folder / "figures/code_versions.json")
+    assert content == {"runs": {}, "settings": {}}
+    batch.close()
+    batch.release()
