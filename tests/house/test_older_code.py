@@ -11,8 +11,6 @@ from ppkit.verdicts import rows
 # A record goes from here by its run; one that changes comes here or is run again.
 WAITING = {
     "kanodia2020": "its code was cut into smaller cells since; about an hour for both sources",
-    "zhou2021_attacks": "real rows of 2026-11-25; the stand-in's are of today's code",
-    "zhou2021_distress": "the stand-in, which is beside the paper's own rows; half an hour",
     "zhou2021_method": "a helper of Fig. 6 has another name since",
     "zhou2021_system": "its code was cut into smaller cells since",
 }
