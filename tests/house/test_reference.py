@@ -1,11 +1,11 @@
-"""Which rows, pictures and settings of the reference were found with an older code of their
-notebook."""
+"""What holds of the reference as a whole: with which code it was found, and that a decided claim's
+interval has one verdict."""
 
 import json
 
 from ppkit.project import root
 from ppkit.runs import code_versions
-from ppkit.verdicts import rows
+from ppkit.verdicts import rows, rules
 
 # Records that changed after a run whose rows still stand, and why that run has not been made again.
 # A record goes from here by its run; one that changes comes here or is run again.
@@ -46,3 +46,12 @@ def test_no_settings_are_of_older_code_but_those_that_wait_for_their_batch():
     files = (root() / "figures" / "settings").glob("*.csv")
     older = {file.name for file in files if code_versions.settings_are_older(file.name)}
     assert older == WAITING_SETTINGS
+
+
+def test_no_decided_claim_has_an_interval_that_holds_the_other_verdict_too():
+    both = {
+        row.id
+        for row in rows.read(root() / "figures" / "claims.json")[1]
+        if row.kind == "claim" and row.verdict in rules.DECIDED and rules.exclude(row.possible)
+    }
+    assert both == set()
