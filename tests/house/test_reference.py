@@ -12,7 +12,6 @@ from ppkit.verdicts import rows, rules
 WAITING = {
     "kanodia2020": "its code was cut into smaller cells since; about an hour for both sources",
     "zhou2021_method": "a helper of Fig. 6 has another name since",
-    "zhou2021_system": "its code was cut into smaller cells since",
 }
 
 
