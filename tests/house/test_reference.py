@@ -9,9 +9,7 @@ from ppkit.verdicts import rows, rules
 
 # Records that changed after a run whose rows still stand, and why that run has not been made again.
 # A record goes from here by its run; one that changes comes here or is run again.
-WAITING = {
-    "zhou2021_method": "a helper of Fig. 6 has another name since",
-}
+WAITING = {}
 
 
 def test_no_row_and_no_picture_is_of_older_code_but_those_that_wait_for_their_run():
