@@ -18,15 +18,17 @@ INJECTED = "injected-parameters"  # papermill's own cell
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of what a notebook computes: its code cells in their order, as Python reads them,
-    so that comments and the breaking of lines do not count. Of an executed notebook without the
-    cell that papermill adds.  SyntaxError if a cell is no Python."""
-    trees = [
-        ast.dump(ast.parse(cell["source"]))
+    """The SHA-256 of what a notebook computes: the statements of its code cells in their order, as
+    Python reads them, so that comments, the breaking of lines and where a cell ends do not count.
+    Of an executed notebook without the cell that papermill adds.  SyntaxError if a cell is no
+    Python."""
+    statements = [
+        ast.dump(statement)
         for cell in catalogue.cells(path)
         if cell["cell_type"] == "code" and INJECTED not in cell["tags"]
+        for statement in ast.parse(cell["source"]).body
     ]
-    return hashlib.sha256("\n".join(trees).encode()).hexdigest()
+    return hashlib.sha256("\n".join(statements).encode()).hexdigest()
 
 
 def keep(

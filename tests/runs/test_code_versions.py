@@ -28,6 +28,7 @@ def test_the_digest_is_of_what_python_reads(tmp_path):
 
     mine = of("SEED = 0", "x = f(1,\n      2)  # a word")
     assert mine == of("SEED = 0", "x = f(1, 2)") == of("SEED = 0", "x = f(1, 2)", injected="A = 1")
+    assert of("SEED = 0", "x = f(1, 2)\ny = x") == of("SEED = 0", "x = f(1, 2)", "y = x")
     others = [of("SEED = 1", "x = f(1, 2)"), of("SEED = 0", "x = f(2, 1)"), of("x = f(1, 2)")]
     assert len({mine, *others}) == 4
 
