@@ -11,6 +11,10 @@ BIN := .venv/bin
 # One thread per process, stand-ins for data, and no file of this user's: what the committed outputs were made with.
 PINNED := PPKIT_SOURCE=standin OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
           NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba PYTHONHASHSEED=0 JUPYTER_PREFER_ENV_PATH=1 PYTHONPATH=tests/helpers
+# A record trains and reduces lattices until a processor's last digits show, so it is executed and compared under the same instructions
+# (`ppkit execute` sets them, too: environment.INSTRUCTIONS). The lessons are not, they show the same everywhere.
+INSTRUCTIONS := ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Haswell MKL_CBWR=COMPATIBLE MKL_ENABLE_INSTRUCTIONS=AVX2 \
+                NPY_DISABLE_CPU_FEATURES=X86_V4,AVX512_ICL,AVX512_SPR
 LOWERED := ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem MKL_ENABLE_INSTRUCTIONS=SSE4_2 NUMBA_CPU_NAME=generic
 # The limit only guards against a cell that hangs for ever; seconds are printed, never judged: budgets are `make bench`'s.
 NBVAL := -p notebook_times -p notebook_kernels --nbval --nbval-cell-timeout 1800 --nbval-kernel-startup-timeout 600 -q
@@ -112,8 +116,8 @@ test-papermill: environment
 	done
 
 test-records: environment
-	$(PINNED) $(BIN)/python -m pytest $(NBVAL) -n 2 notebooks/records notebooks/solutions --ignore=$(SYSTEM)
-	$(PINNED) $(BIN)/python -m pytest $(NBVAL) $(SYSTEM)
+	$(PINNED) $(INSTRUCTIONS) $(BIN)/python -m pytest $(NBVAL) -n 2 notebooks/records notebooks/solutions --ignore=$(SYSTEM)
+	$(PINNED) $(INSTRUCTIONS) $(BIN)/python -m pytest $(NBVAL) $(SYSTEM)
 
 test-lowered: environment
 	$(PINNED) $(LOWERED) $(BIN)/python -m pytest $(NBVAL) notebooks/01b_dpstgd_training.ipynb
@@ -133,7 +137,7 @@ test-paper-cells: environment
 
 # Two records on forked kernels show what is committed, which fresh kernels made.
 test-forked: environment
-	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(BIN)/ppkit reproduce kanodia2020 wang2018 --warm --jobs 1 --fresh --runs .cache/forked
+	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(INSTRUCTIONS) $(BIN)/ppkit reproduce kanodia2020 wang2018 --warm --jobs 1 --fresh --runs .cache/forked
 	$(BIN)/python tests/helpers/same_outputs.py notebooks/records .cache/forked/latest/notebooks kanodia2020 wang2018
 
 test-real: environment

@@ -176,7 +176,7 @@ def _sieve(basis: np.ndarray, size: int, n_passes: int, rng: np.random.Generator
     n, K = basis.shape
     key = rng.integers(-(2**40), 2**40, size=(K,))
     weights = rng.integers(-1, 2, size=(size, n)) * (rng.random((size, n)) < 3 / n)
-    vectors = _different(np.vstack([basis, weights @ basis]), key)
+    vectors = _different(np.vstack([basis, weights @ basis]).astype(np.int32), key)
     total = np.inf
     for _ in range(n_passes):
         signs = vectors[(np.abs(vectors) == 1).all(axis=1)]
@@ -185,7 +185,7 @@ def _sieve(basis: np.ndarray, size: int, n_passes: int, rng: np.random.Generator
         vectors = _different(vectors, key)
         yield vectors
         vectors = _different(np.vstack([vectors, *_differences(vectors)]), key)
-        before, total = total, float((others**2).sum()) / max(1, len(others))
+        before, total = total, float(_squared(others).sum()) / max(1, len(others))
         if total > (1 - 1e-4) * before:
             return
 
@@ -196,8 +196,14 @@ def _outside(vectors: np.ndarray, of: np.ndarray) -> np.ndarray:
         return vectors
     directions, lengths, _ = np.linalg.svd(of.T.astype(float), full_matrices=False)
     directions = directions[:, lengths > 1e-6 * lengths[0]]
+    rest = np.concatenate([_rest(part, directions) for part in _blocks(vectors)])
+    return vectors[rest > 1e-6]
+
+
+def _rest(vectors: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Squared lengths of what the directions leave of the vectors."""
     rest = vectors - (vectors @ directions) @ directions.T
-    return vectors[(rest**2).sum(axis=1) > 1e-6]
+    return (rest**2).sum(axis=1)
 
 
 def _differences(vectors: np.ndarray):
@@ -215,19 +221,30 @@ def _differences(vectors: np.ndarray):
         if len(one) > 60 * _BLOCK:
             short = smallest(lengths[one, two], 60 * _BLOCK)
             one, two = one[short], two[short]
-        signs = np.where(products[one, two] > 0, 1, -1)
+        signs = np.where(products[one, two] > 0, 1, -1).astype(vectors.dtype)
         yield vectors[start + one] - signs[:, None] * vectors[start + two]
 
 
 def _shortest(vectors: np.ndarray, size: int) -> np.ndarray:
-    return vectors[np.argsort((vectors**2).sum(axis=1), kind="stable")[:size]]
+    lengths = np.concatenate([_squared(part) for part in _blocks(vectors)])
+    return vectors[np.argsort(lengths, kind="stable")[:size]]
+
+
+def _squared(vectors: np.ndarray) -> np.ndarray:
+    return (vectors.astype(np.int64) ** 2).sum(axis=1)
+
+
+def _blocks(vectors: np.ndarray) -> list[np.ndarray]:
+    """Their parts: a sieve holds hundreds of thousands, and no copy of all of them is needed."""
+    return np.array_split(vectors, len(vectors) // _BLOCK + 1)
 
 
 def _different(vectors: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Each vector other than 0 once, up to its sign.
 
     key: random weights; vectors of one sum of weights, up to its sign, count as one."""
-    sums, at = np.unique(np.abs(vectors @ key), return_index=True)
+    sums = np.concatenate([part @ key for part in _blocks(vectors)])
+    sums, at = np.unique(np.abs(sums), return_index=True)
     return vectors[at[sums != 0]]
 
 

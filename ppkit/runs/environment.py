@@ -31,6 +31,15 @@ PACKAGES = (
     "ipykernel",
 )
 MB, GB = 1024**2, 1024**3
+# under which a notebook is executed for the repository: every x86-64 processor of today has them,
+# and the same instructions give the same last digits; the Makefile's tests of records set them, too
+INSTRUCTIONS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "MKL_CBWR": "COMPATIBLE",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4,AVX512_ICL,AVX512_SPR",
+}
 
 
 def describe() -> dict:

@@ -22,7 +22,7 @@ from ppkit.atomic_writing import write_whole
 from ppkit.output_kinds import WIDGET_VIEW
 from ppkit.process_tree import die_with_parent
 from ppkit.runs import ANSWER_SECONDS, Refused, catalogue
-from ppkit.runs.environment import for_kernel
+from ppkit.runs.environment import INSTRUCTIONS, for_kernel
 from ppkit.runs.spare_kernel import SpareKernel, SpareProvisioner
 
 KERNEL = {
@@ -99,8 +99,8 @@ def client_of(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:
 
 
 def in_place(path: Path) -> float:
-    """Execute the notebook in file `path` as committed (quick profile, stand-ins, one thread) and
-    write it back.
+    """Execute the notebook in file `path` as committed (quick profile, stand-ins, one thread, the
+    instructions of `environment.INSTRUCTIONS`) and write it back.
 
     No timings, no widget state, execution counts 1..n; cells and their ids stay as they are.
     Returns the seconds it took.
@@ -114,7 +114,8 @@ def in_place(path: Path) -> float:
         try:
             client.reset_execution_trackers()
             # not client.execute: that one turns Ctrl-C into an AssertionError
-            with client.setup_kernel(env=for_kernel(Path(scratch), threads=1, source="standin")):
+            variables = for_kernel(Path(scratch), threads=1, source="standin") | INSTRUCTIONS
+            with client.setup_kernel(env=variables):
                 for index, cell in enumerate(notebook.cells):
                     client.execute_cell(cell, index)
         except CellExecutionError as error:

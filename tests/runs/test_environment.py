@@ -6,6 +6,7 @@ import sys
 import pytest
 from waiting import FAR
 
+from ppkit.project import root
 from ppkit.runs import environment
 from ppkit.runs.environment import for_kernel
 
@@ -55,3 +56,9 @@ def test_available_data_is_taken_whatever_the_environment_says(
 ):
     monkeypatch.setenv("PPKIT_SOURCE", "standin")
     assert for_kernel(tmp_path, threads=1, source=source).get("PPKIT_SOURCE") == said
+
+
+def test_records_are_executed_and_compared_under_the_same_instructions():
+    _, _, after = (root() / "Makefile").read_text("utf-8").partition("\nINSTRUCTIONS := ")
+    words = after.partition("\nLOWERED")[0].replace("\\\n", " ").split()
+    assert dict(word.split("=") for word in words) == environment.INSTRUCTIONS
