@@ -6,7 +6,7 @@ The loop is one for all methods; what a participant uploads is an object that it
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,11 +93,13 @@ class History:
     start.
 
     bits: sent by all participants together.
+    model: the arm's own, after the last round.  It does not count when two histories are compared.
     """
 
     rounds: tuple[int, ...]
     values: tuple[Any, ...]
     bits: int
+    model: nn.Sequential = field(compare=False)
 
 
 def train(
@@ -194,8 +196,8 @@ def train_together(
         look(t)
     rounds = () if evaluate is None else tuple(looks)
     return [
-        History(rounds, tuple(seen), n_rounds * len(members) * size)
-        for seen, size in zip(values, sizes)
+        History(rounds, tuple(seen), n_rounds * len(members) * size, arm.model)
+        for seen, size, arm in zip(values, sizes, arms)
     ]
 
 

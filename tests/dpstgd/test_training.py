@@ -11,6 +11,7 @@ from sklearn.datasets import make_classification
 
 from ppkit.dpstgd.training import Participant, run_arm, run_arms, train
 from ppkit.dpstgd.uploads import DPSGD, DPSTGD, PlainSGD
+from ppkit.evaluation import auc
 from ppkit.models import mlp, n_parameters
 
 SIZES = (6, 5, 2)  # 47 parameters
@@ -244,6 +245,14 @@ def test_arms_together_are_to_the_bit_what_they_are_one_by_one():
     assert together == alone and list(together) == list(arms)
     ends = {history.values[-1] for history in together.values()}
     assert together["plain"].rounds == (0, 2, 4, 5) and len(ends) == 5
+
+
+def test_a_history_has_the_network_that_gave_its_last_value():
+    X, y, split = arm_problem()
+    done = arm(DPSTGD(1.0, 10, 1.0), lr=0.02, n_rounds=5)
+    with torch.no_grad():
+        odds = torch.diff(done.model(torch.from_numpy(X[split.test])))[:, 0].numpy()
+    assert auc(y[split.test], odds) == done.values[-1]
 
 
 def test_arms_of_one_seed_see_the_same_rows_whatever_noise_they_draw():
