@@ -20,11 +20,13 @@ builds on it takes on its conditions. Only `phe_keys` and `first_layer_elementwi
 """
 
 import secrets
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import gmpy2
+import numpy as np
 import torch
 from gmpy2 import mpz
 from torch import Tensor
@@ -201,6 +203,7 @@ def encrypt(
 def add(public: PublicKey, a: Ciphertexts, b: Ciphertexts) -> Ciphertexts:
     """The encryption of the sum of two encrypted tensors: products modulo n^2; no private key.
 
+    Both must be encoded with the same number of fractional bits, which no ciphertext shows.
     ValueError if the keys, the packings or the shapes differ, or if more terms were added than the
     packing has head-room for.
     Source: zhou2021, Algorithm 3, line 3.
@@ -251,12 +254,13 @@ def phe_keys(private: PrivateKey) -> tuple["phe.PaillierPublicKey", "phe.Paillie
 def first_layer_elementwise(
     public_key: "phe.PaillierPublicKey",
     private_key: "phe.PaillierPrivateKey",
-    products: list[Tensor],
+    products: Sequence[Tensor | np.ndarray | list],
 ) -> Tensor:
     """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an
     element at 2,048 bits.
 
-    products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape.
+    products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape;
+    tensors, or lists and arrays of whole numbers.
     Returns their sum, int64, what the server decrypts; exact below 2^53.
     ValueError if there are none, or if shapes or types are others.
     Source: zhou2021, Algorithm 3.  Departs from it: the exponent is fixed (16^-4 = 2^-16), since
@@ -270,7 +274,8 @@ def first_layer_elementwise(
     """
     import phe
 
-    forms = {(tuple(z.shape), z.dtype) for z in products}
+    encoded = [torch.as_tensor(z) for z in products]
+    forms = {(tuple(z.shape), z.dtype) for z in encoded}
     if len(forms) != 1 or {dtype for _, dtype in forms} != {torch.int64}:
         got = ", ".join(f"{shape} of {dtype}" for shape, dtype in sorted(forms, key=str))
         raise ValueError(
@@ -281,9 +286,9 @@ def first_layer_elementwise(
         return public_key.encrypt(phe.EncodedNumber(public_key, number % public_key.n, EXPONENT))
 
     # each holder, lines 2 and 3
-    ciphertexts = [[encrypted(v) for v in z.flatten().tolist()] for z in products]
+    ciphertexts = [[encrypted(v) for v in z.flatten().tolist()] for z in encoded]
     sums = ciphertexts[0]
     for own in ciphertexts[1:]:  # holder to holder, line 3
         sums = [before + mine for before, mine in zip(sums, own, strict=True)]
     h1 = [round(private_key.decrypt(c) * 2**FRACTIONAL_BITS) for c in sums]  # the server, line 4
-    return torch.tensor(h1, dtype=torch.int64).reshape(products[0].shape)
+    return torch.tensor(h1, dtype=torch.int64).reshape(encoded[0].shape)

@@ -341,12 +341,18 @@ def test_whole_numbers_of_other_types_are_whole_numbers(keys, kind):
     assert paillier.generate_keys(bits=kind(64), teaching=True)[0].bits == 64
 
 
+def test_the_oracle_takes_lists_and_arrays(keys):
+    got = first_layer_elementwise(*paillier.phe_keys(keys[1]), [[65536, -1], np.array([-32768, 3])])
+    assert got.tolist() == [32768, 2]
+
+
 @pytest.mark.parametrize(
     "products, got",
     [
         ([], "none"),
         ([torch.zeros(2, 3).long(), torch.zeros(3, 2).long()], "(2, 3) of torch.int64, (3, 2) of"),
         ([torch.tensor([1.5])], "(1,) of torch.float32"),
+        ([[1.5], [2.5]], "(1,) of torch.float32"),
     ],
 )
 def test_the_oracle_adds_what_has_one_shape(keys, products, got):
