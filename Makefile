@@ -138,7 +138,7 @@ test-paper-cells: environment
 # Two records on forked kernels show what is committed, which fresh kernels made.
 test-forked: environment
 	PPKIT_SOURCE=standin OMP_NUM_THREADS=1 $(INSTRUCTIONS) $(BIN)/ppkit reproduce kanodia2020 wang2018 --warm --jobs 1 --fresh --runs .cache/forked
-	$(BIN)/python tests/helpers/same_outputs.py notebooks/records .cache/forked/latest/notebooks kanodia2020 wang2018
+	$(BIN)/python tools/same_outputs.py notebooks/records .cache/forked/latest/notebooks kanodia2020 wang2018
 
 test-real: environment
 ifneq ($(REAL_DATA),)

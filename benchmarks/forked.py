@@ -14,9 +14,9 @@ from bars import Bar, bar
 
 from ppkit.runs import catalogue
 
-sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+sys.path.append(str(Path(__file__).parents[1]))
 
-from same_outputs import differences
+from tools.same_outputs import differences
 
 
 def run() -> list[Bar]:

@@ -9,11 +9,11 @@ import nbformat
 import psutil
 import pytest
 from forked import in_a_fork
-from same_outputs import differences
 
 from ppkit import process_tree
 from ppkit.runs import warm_parent
 from ppkit.runs.warm import NotWarm, WarmParent
+from tools.same_outputs import differences
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="a new interpreter elsewhere")
 PARAMETERS = "SEED = 0"

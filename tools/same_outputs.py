@@ -1,6 +1,6 @@
 """Whether notebooks of two folders show the same:
 
-    python tests/helpers/same_outputs.py FOLDER FOLDER NAME ...
+    python tools/same_outputs.py FOLDER FOLDER NAME ...
 
 As nbval compares: texts, tables and the fingerprints of pictures, not a picture's bytes, and what a
 cell prints as one text, however it came. What nbval leaves out (cells marked nbval-ignore-output)
@@ -30,7 +30,8 @@ def outputs(notebook: Path, *, pictures: bool) -> list[tuple]:
 
 
 def _shown(outputs: list, pictures: bool) -> tuple[dict[str, str], list[dict]]:
-    streams, others = {}, []
+    streams: dict[str, str] = {}
+    others = []
     for output in outputs:
         if output.output_type == "stream":
             streams[output.name] = streams.get(output.name, "") + output.text
