@@ -37,7 +37,10 @@ def keep(
     """Add the code of these runs' notebooks and of these batches at settings; what no row, no
     picture and no file of settings rests on any more goes."""
     kept = _kept()
-    found = kept["runs"] | {run.record["id"]: _digests(run, run.notebooks) for run in runs}
+    found = dict(kept["runs"])
+    for run in runs:  # two that began in the same second, in two folders, have one id
+        id = run.record["id"]
+        found[id] = found.get(id, {}) | _digests(run, run.notebooks)
     needed = {(one.run, one.notebook) for row in claims for one in row.results}
     needed |= {(about["run"], about["notebook"]) for about in pictures.values()}
     left = {

@@ -10,9 +10,6 @@ from ppkit.verdicts import rows, rules
 # Records that changed after a run whose rows still stand, and why that run has not been made again.
 # A record goes from here by its run; one that changes comes here or is run again.
 WAITING = {
-    "kanodia2020": "memory only: the paper profile computes the same; its run is under way",
-    "wang2018": "an interval of one row; its run is under way",
-    "zhou2021_dial": "memory only: scores on shares by blocks of rows; its run is under way",
     "zhou2021_system": "it times an epoch, and wants a machine with nothing else on it: beside two "
     "other runs the seconds of Fig. 9a turned two rows; a quarter of an hour",
 }

@@ -1,6 +1,7 @@
 """Whether a row was found with the code that its notebook has today."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from made_runs import new
@@ -99,3 +100,17 @@ def test_settings_are_older_once_their_record_s_code_has_changed(project, kept):
     assert content == {"runs": {}, "settings": {}}
     batch.close()
     batch.release()
+
+
+def test_two_runs_of_one_second_keep_the_code_of_both(project, kept, tmp_path):
+    _, run = kept
+    project.add("02_b")
+    written(project.folder / "notebooks" / "02_b.ipynb", "SEED = 0", "print(2)")
+    [row] = [row for row in rows.read(root() / "figures/claims.json")[1] if row.data]
+    other = SimpleNamespace(
+        record={"id": run}, notebooks={"02_b": {}}, path=tmp_path / "elsewhere" / run
+    )
+    (other.path / "notebooks").mkdir(parents=True)
+    written(other.path / "notebooks" / "02_b.ipynb", "SEED = 0", "print(2)")
+    code_versions.keep([other], [], [row], {"picture": {"run": run, "notebook": "02_b"}})
+    assert not code_versions.is_older(run, "01_a") and not code_versions.is_older(run, "02_b")
