@@ -176,6 +176,7 @@ def _sieve(basis: np.ndarray, size: int, n_passes: int, rng: np.random.Generator
     n, K = basis.shape
     key = rng.integers(-(2**40), 2**40, size=(K,))
     weights = rng.integers(-1, 2, size=(size, n)) * (rng.random((size, n)) < 3 / n)
+    # int32 takes half the memory; a reduced basis has entries of some thousands at most
     vectors = _different(np.vstack([basis, weights @ basis]).astype(np.int32), key)
     total = np.inf
     for _ in range(n_passes):
@@ -231,6 +232,7 @@ def _shortest(vectors: np.ndarray, size: int) -> np.ndarray:
 
 
 def _squared(vectors: np.ndarray) -> np.ndarray:
+    """Their squared lengths, int64."""
     return (vectors.astype(np.int64) ** 2).sum(axis=1)
 
 
