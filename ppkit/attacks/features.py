@@ -135,7 +135,7 @@ def reconstruct(
     elif len(seen) < span.rank:
         why = f"{m} known records fix {len(seen)} of {d} directions"
     exact = within if confirmed or as_many_as_unknowns else None
-    return Recovered(fit.X, span.rank, expected, why, exact)
+    return Recovered(fit.Z @ fit.A, span.rank, expected, why, exact)
 
 
 def inner_products(
@@ -325,10 +325,10 @@ def _within(span: _Span, seen: np.ndarray) -> np.ndarray:
 
 
 class _Fit(NamedTuple):
-    """X: (N, d), by A from the columns of Z.  loss: summed squares over known records, each
+    """Z: (N, q).  A: (q, d), so that X = Z A.  loss: summed squares over known records, each
     predicted from the others.  left: what the known records' own fit leaves of them."""
 
-    X: np.ndarray
+    Z: np.ndarray
     A: np.ndarray
     loss: float
     left: np.ndarray
@@ -344,7 +344,7 @@ def _fit(Z: np.ndarray, known: np.ndarray, X_known: np.ndarray, ridges: Sequence
         left = X_known - (U * shrunk) @ (U.T @ X_known)
         free = np.maximum(1 - (U**2) @ shrunk, 1e-12)
         A = (Vt.T * (sizes / damped)) @ (U.T @ X_known)
-        fits.append(_Fit(Z @ A, A, float(((left / free[:, None]) ** 2).sum()), left))
+        fits.append(_Fit(Z, A, float(((left / free[:, None]) ** 2).sum()), left))
     return min(fits, key=lambda fit: fit.loss)
 
 
