@@ -74,10 +74,11 @@ STEPS = {
 
 def main(*only: str) -> int | str:
     """Time every step, or those named, whose bars take the place of those that they had; each
-    bar says which machine it was timed on."""
+    bar says which machine it was timed on, and the commit."""
     if unknown := {*only} - {*STEPS}:
         sys.exit(f"no step {', '.join(sorted(unknown))}: there are {', '.join(STEPS)}")
-    target, here = root() / "figures" / "bench.json", machine()
+    target = root() / "figures" / "bench.json"
+    here = {"machine": machine(), "commit": environment.commit()}
     before = json.loads(target.read_text("utf-8")) if only and target.exists() else {"bars": []}
     rows = {row["name"]: row for row in before["bars"]}
     for name in only or STEPS:
@@ -85,7 +86,7 @@ def main(*only: str) -> int | str:
             side = f">= {bar.at_least}" if bar.at_least is not None else f"<= {bar.at_most}"
             met = "met   " if bar.met else "MISSED"
             print(f"{met} {bar.name:28} {bar.ratio:8.3f} ({side})  spread {bar.spread}", flush=True)
-            rows[bar.name] = bar.row() | {"machine": here}
+            rows[bar.name] = bar.row() | here
     report = {"bars": [*rows.values()]}
     write_whole(target, json.dumps(report, indent=2) + "\n")
     documents.renew(root())

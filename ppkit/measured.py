@@ -26,13 +26,15 @@ def keep(name: str, values: dict) -> None:
     """Leave numbers with the run, for `ppkit reference` to take into figures/measured/<name>.json.
 
     name: a file name without ending.  values: what JSON can hold.
-    Writes $PPKIT_RUN/measured/<name>.json where PPKIT_RUN is set, else nothing.
+    Writes $PPKIT_RUN/measured/<name>.json, with the notebook's name of $PPKIT_NOTEBOOK, where
+    PPKIT_RUN is set, else nothing.
     """
     folder = os.environ.get("PPKIT_RUN")
     if folder:
         target = Path(folder, "measured", f"{name}.json")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(values, indent=1, allow_nan=False), encoding="utf-8")
+        content = {"notebook": os.environ.get("PPKIT_NOTEBOOK", ""), "values": values}
+        target.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
 
 
 def reference(name: str) -> Measured:

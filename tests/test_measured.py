@@ -23,7 +23,9 @@ def test_outside_a_run_nothing_is_kept_and_without_a_reference_one_sentence_says
 
 def test_inside_a_run_the_numbers_lie_in_its_folder(project, monkeypatch, tmp_path):
     monkeypatch.setenv("PPKIT_RUN", str(tmp_path / "run"))
+    monkeypatch.setenv("PPKIT_NOTEBOOK", "01_a")
     measured.keep("seconds", {"masked": 1.5})
     assert json.loads((tmp_path / "run" / "measured" / "seconds.json").read_text()) == {
-        "masked": 1.5
+        "notebook": "01_a",
+        "values": {"masked": 1.5},
     }

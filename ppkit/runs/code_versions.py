@@ -1,5 +1,5 @@
-"""With which code of a notebook the reference's rows and pictures were found, by run and notebook,
-and each file of figures/settings: figures/code_versions.json."""
+"""With which code of a notebook the reference's rows, pictures and measured numbers were found, by
+run and notebook, and each file of figures/settings: figures/code_versions.json."""
 
 import ast
 import hashlib
@@ -34,15 +34,14 @@ def digest(path: Path) -> str:
 def keep(
     runs: "list[RunFolder]", batches: "list[RunFolder]", claims: list[Row], pictures: dict
 ) -> None:
-    """Add the code of these runs' notebooks and of these batches at settings; what no row, no
-    picture and no file of settings rests on any more goes."""
+    """Add the code of these runs' notebooks and of these batches at settings; what nothing in
+    figures/ rests on any more goes."""
     kept = _kept()
     found = dict(kept["runs"])
     for run in runs:  # two that began in the same second, in two folders, have one id
         id = run.record["id"]
         found[id] = found.get(id, {}) | _digests(run, run.notebooks)
-    needed = {(one.run, one.notebook) for row in claims for one in row.results}
-    needed |= {(about["run"], about["notebook"]) for about in pictures.values()}
+    needed = behind(claims, pictures)
     left = {
         run: {name: one for name, one in of.items() if (run, name) in needed}
         for run, of in found.items()
@@ -64,6 +63,15 @@ def keep(
         },
     }
     json_files.write_json(_file(), content)
+
+
+def behind(claims: list[Row], pictures: dict) -> set[tuple[str, str]]:
+    """The run and the notebook of each row, picture and file of measured numbers in figures/."""
+    files = (_file().parent / "measured").glob("*.json")
+    others = [*pictures.values(), *map(json_files.read_json, files)]
+    return {(one.run, one.notebook) for row in claims for one in row.results} | {
+        (about["run"], about["notebook"]) for about in others
+    }
 
 
 def settings_file(batch: "RunFolder") -> str:

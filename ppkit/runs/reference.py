@@ -121,9 +121,10 @@ def _settings(batch: RunFolder, folder: Path) -> None:
 def _measured(run: RunFolder, about: dict[str, Any], folder: Path) -> None:
     for file in sorted((run.path / "measured").glob("*.json")):
         (folder / "measured").mkdir(exist_ok=True)
+        found = {key: about.get(key, "") for key in ("commit", "machine")}
         json_files.write_json(
             folder / "measured" / file.name,
-            {"run": about["id"], "machine": about["machine"], "values": json_files.read_json(file)},
+            {"run": about["id"], **found, **json_files.read_json(file)},
         )
 
 

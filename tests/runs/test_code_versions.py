@@ -73,6 +73,17 @@ def test_the_code_of_a_run_goes_with_its_last_row(kept):
     assert code_versions.is_older(run, "01_a")
 
 
+def test_measured_numbers_keep_the_code_of_their_run(kept):
+    _, run = kept
+    file = root() / "figures" / "measured" / "seconds.json"
+    file.parent.mkdir()
+    json_files.write_json(file, {"run": run, "notebook": "01_a", "values": {"masked": 1.5}})
+    (root() / "figures" / "claims.json").unlink()
+    reference.keep([])
+    assert not code_versions.is_older(run, "01_a")
+    assert code_versions.behind([], {}) == {(run, "01_a")}
+
+
 def test_settings_are_older_once_their_record_s_code_has_changed(project, kept):
     project.add("records/wu2020")
     record = written(project.folder / "notebooks/records/wu2020.ipynb", "SEED = 0", "print(1)")

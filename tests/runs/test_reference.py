@@ -140,6 +140,7 @@ def test_a_stand_in_run_and_a_real_run_make_one_reference_with_both_verdicts(pro
 def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, monkeypatch):
     made = finished(project, 18.5, "paper")
     monkeypatch.setenv("PPKIT_RUN", str(made.path))
+    monkeypatch.setenv("PPKIT_NOTEBOOK", "01_a")
     measured.keep("seconds", {"masked": 1.5})
     reference.keep([made.path.name])
     assert measured.reference("seconds") == (
@@ -147,6 +148,8 @@ def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, mon
         made.record["machine"]["summary"],
         made.path.name,
     )
+    kept = json_files.read_json(project.folder / "figures" / "measured" / "seconds.json")
+    assert (kept["notebook"], kept["commit"]) == ("01_a", made.record["commit"])
 
 
 def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
