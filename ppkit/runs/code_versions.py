@@ -69,9 +69,8 @@ def behind(claims: list[Row], pictures: dict) -> set[tuple[str, str]]:
     """The run and the notebook of each row, picture and file of measured numbers in figures/."""
     files = (_file().parent / "measured").glob("*.json")
     others = [*pictures.values(), *map(json_files.read_json, files)]
-    return {(one.run, one.notebook) for row in claims for one in row.results} | {
-        (about["run"], about["notebook"]) for about in others
-    }
+    found = [(one.run, one.notebook) for row in claims for one in row.results if one.notebook]
+    return {*found, *((about["run"], about["notebook"]) for about in others)}
 
 
 def settings_file(batch: "RunFolder") -> str:
