@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -495,3 +497,14 @@ def test_r_squared_of_the_mean_is_0_and_of_worse_is_below():
         and r_squared(X, X) == 1
         and r_squared(X, -X) < 0
     )
+
+
+def test_the_fits_that_are_not_taken_hold_no_guess_of_the_records():
+    X, views = linear(n=1_000, d=200, width=5, steps=40, noise=1e-4)  # forty fits
+    tracemalloc.start()
+    try:
+        reconstruct(views, range(60), X[:60], noise=1e-4)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * X.nbytes
