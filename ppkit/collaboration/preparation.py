@@ -140,13 +140,18 @@ def fraud(
     Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give,
     and the clipping.
     """
-    names = [*(f"V{i}" for i in range(1, 29)), "Amount"]
-    rows = dataset.X[:, [dataset.feature_names.index(name) for name in names]].astype(np.float64)
-    rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]
-    order = np.arange(dataset.n_rows) if rng is None else rng.permutation(dataset.n_rows)
-    rows = rows[order]
-    X = clip_records(rows, l1_bound=record_l1, constant=True)
-    clipped = float(np.mean(np.abs(rows).sum(axis=1) > record_l1 - 1))
+    columns = [dataset.feature_names.index(f"V{i}") for i in range(1, 29)]
+    columns.append(dataset.feature_names.index("Amount"))
+    n = dataset.n_rows
+    order = np.arange(n) if rng is None else rng.permutation(n)
+    X, n_clipped = np.empty((n, len(columns) + 1)), 0
+    for first in range(0, n, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        rows = dataset.X[order[block]][:, columns].astype(np.float64)
+        rows[:, -1] = (rows[:, -1] - AMOUNT[0]) / AMOUNT[1]
+        X[block] = clip_records(rows, l1_bound=record_l1, constant=True)
+        n_clipped += int(np.sum(np.abs(rows).sum(axis=1) > record_l1 - 1))
+    clipped = n_clipped / n
     steps = (
         "V1 to V28 and the amount, the amount less 88.35 and over 250.12",
         "a 1 appended",

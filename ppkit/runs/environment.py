@@ -40,6 +40,10 @@ INSTRUCTIONS = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "NPY_DISABLE_CPU_FEATURES": "X86_V4,AVX512_ICL,AVX512_SPR",
 }
+# Linux's malloc takes blocks below a limit from a heap that it seldom gives back, and raises the
+# limit to the largest block that was freed, up to 32 MB. At 1 MiB for good which_one takes 900 MB
+# rather than 1,120, and a tenth more time.
+GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": str(MB)}
 
 
 def describe() -> dict:
@@ -149,6 +153,7 @@ def for_kernel(
         "PYTHONHASHSEED": "0",
         "JUPYTER_PREFER_ENV_PATH": "1",
     }
+    own = GIVES_BACK | inherited | own
     kept = _kept_cache(scratch)
     for name, folder in (
         ("NUMBA_CACHE_DIR", kept / "numba"),
@@ -160,7 +165,7 @@ def for_kernel(
     ):
         folder.mkdir(parents=True, exist_ok=True)
         own[name] = str(folder)
-    return {**inherited, **own}
+    return own
 
 
 def _container(name: str) -> list[int]:

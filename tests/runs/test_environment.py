@@ -47,6 +47,37 @@ def test_the_memory_of_a_tree_counts_every_process_and_a_shared_page_once(how, a
     assert environment.memory_of(parent.pid) == 0
 
 
+def test_a_kernel_gives_memory_back_unless_the_caller_says_how(project, tmp_path, monkeypatch):
+    [(name, value)] = environment.GIVES_BACK.items()
+    monkeypatch.delenv(name, raising=False)
+    assert for_kernel(tmp_path, threads=1)[name] == value == "1048576"
+    monkeypatch.setenv(name, "4096")
+    assert for_kernel(tmp_path, threads=1)[name] == "4096"
+
+
+FREES = """\
+import sys
+del (first := bytearray(30 * 2**20))[:]
+blocks = [bytearray(b"1") * size for _ in range(60) for size in (4 * 2**20, 2**16)]
+del blocks[::2]
+print(flush=True)
+sys.stdin.read()"""
+
+
+@pytest.mark.processes
+@linux_only
+def test_with_it_what_is_freed_between_kept_blocks_goes_back(project, tmp_path):
+    variables = for_kernel(tmp_path, threads=1)
+    held = subprocess.Popen(
+        [sys.executable, "-c", FREES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
+    )
+    try:
+        held.stdout.readline()
+        assert environment.memory_of(held.pid) < 100 * environment.MB  # of 240 that were freed
+    finally:
+        held.communicate(timeout=FAR)
+
+
 @pytest.mark.parametrize(
     "source, said",
     [("available", None), ("real", "real"), ("standin", "standin"), (None, "standin")],
