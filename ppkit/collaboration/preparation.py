@@ -140,8 +140,8 @@ def fraud(
     Source: wu2020, section IV-B.  Departures: the amount's scale, which the paper does not give,
     and the clipping.
     """
-    columns = [dataset.feature_names.index(f"V{i}") for i in range(1, 29)]
-    columns.append(dataset.feature_names.index("Amount"))
+    names = [*(f"V{i}" for i in range(1, 29)), "Amount"]
+    columns = [dataset.feature_names.index(name) for name in names]
     n = dataset.n_rows
     order = np.arange(n) if rng is None else rng.permutation(n)
     X, n_clipped = np.empty((n, len(columns) + 1)), 0

@@ -25,8 +25,8 @@ def keep(names: list[str]) -> tuple[Path, int]:
     names: runs, as `run_folder.open_run` takes them; also batches that `--settings` ran, which
     give the rows their robustness.
     Returns the file and how many of its rows were measured.
-    Refused, and nothing written, if a run is unfinished, had failures or changed parameters, or a
-    picture is above 200 kB.
+    Refused, and nothing written, if a run is unfinished, had failures or changed parameters, a
+    picture is above 200 kB, or an older ppkit wrote what it measured.
     """
     every = [run_folder.open_run(name) for name in names]
     batches = [one for one in every if "batch" in one.record]
@@ -71,6 +71,12 @@ def _refuse_unfit(run: RunFolder) -> None:
             f"run {run.record['id']} changed {', '.join(changed)}: "
             "only a run with the notebooks' own parameters can be a reference"
         )
+    for file in (run.path / "measured").glob("*.json"):
+        if json_files.read_json(file).keys() != {"notebook", "values"}:
+            raise Refused(
+                f"{file.name} of run {run.record['id']} does not say which notebook measured it: "
+                "an older ppkit wrote it; run the notebook again"
+            )
     for picture in (run.path / "figures").glob("*.png"):
         if picture.stat().st_size > LARGEST_PICTURE:
             raise Refused(

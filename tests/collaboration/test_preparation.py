@@ -4,6 +4,7 @@ record depends on another."""
 import numpy as np
 import pytest
 
+from ppkit.collaboration import preparation
 from ppkit.collaboration.losses import hinge, squared
 from ppkit.collaboration.optimum import constant_model, optimum
 from ppkit.collaboration.owners import blocks
@@ -159,6 +160,15 @@ def test_cards_row_by_row(cards):
     assert (
         made.bounds.record_l1 == 40.0 and made.bounds.theta_max == 2.0 and AMOUNT == (88.35, 250.12)
     )
+
+
+def test_cards_in_blocks_are_cards_at_once(cards, monkeypatch):
+    some, rng = subset(cards, np.arange(1_000)), np.random.default_rng
+    at_once = fraud(some, rng=rng(5))
+    monkeypatch.setattr(preparation, "_BLOCK", 300)
+    in_blocks = fraud(some, rng=rng(5))
+    np.testing.assert_array_equal(in_blocks.X, at_once.X)
+    assert in_blocks.clipped == at_once.clipped > 0
 
 
 def test_a_random_order_moves_rows_with_their_labels(cards):

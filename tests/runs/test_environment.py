@@ -57,7 +57,7 @@ def test_a_kernel_gives_memory_back_unless_the_caller_says_how(project, tmp_path
 
 FREES = """\
 import sys
-del (first := bytearray(30 * 2**20))[:]
+bytearray(30 * 2**20)  # freed at once: from here on malloc would keep blocks up to this size
 blocks = [bytearray(b"1") * size for _ in range(60) for size in (4 * 2**20, 2**16)]
 del blocks[::2]
 print(flush=True)

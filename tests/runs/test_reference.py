@@ -152,6 +152,15 @@ def test_what_a_run_measured_becomes_the_reference_with_its_machine(project, mon
     assert (kept["notebook"], kept["commit"]) == ("01_a", made.record["commit"])
 
 
+def test_what_an_older_ppkit_measured_is_no_reference(project):
+    made = finished(project, 18.5, "paper")
+    (made.path / "measured").mkdir()
+    json_files.write_json(made.path / "measured" / "seconds.json", {"masked": 1.5})
+    with pytest.raises(Refused, match="seconds.json .* does not say which notebook measured it"):
+        reference.keep([made.path.name])
+    assert not (project.folder / "figures" / "measured").exists()
+
+
 def test_a_picture_of_formulas_is_renewed_by_any_profile(project):
     runs = [
         finished(project, 18.5, profile, profile.encode(), data="formula")
