@@ -256,8 +256,8 @@ def first_layer_elementwise(
     private_key: "phe.PaillierPrivateKey",
     products: Sequence[Tensor | np.ndarray | list],
 ) -> Tensor:
-    """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 19 ms an
-    element at 2,048 bits.
+    """Algorithm 3 as published: one ciphertext for every element of every holder, by phe; 21 ms an
+    element at 2,048 bits with gmpy2, 190 ms without.
 
     products: X_i theta_i of each holder as `fixed_point.encode` gives it, int64, all of one shape;
     tensors, or lists and arrays of whole numbers.
