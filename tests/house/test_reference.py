@@ -27,7 +27,6 @@ WAITING_SETTINGS = {
     "wu2020.standin.csv",
     "zhou2021_attacks.real.csv",
     "zhou2021_attacks.standin.csv",
-    "zhou2021_dial.standin.csv",
     "zhou2021_method.real.csv",
     "zhou2021_method.standin.csv",
 }
