@@ -148,22 +148,37 @@ def binary(**arrays) -> None:
             raise ValueError(f"{name} must be 0 or 1, got {odd[0]}")
 
 
+_NO_NUMBERS = {"M": "dates", "m": "spans of time", "c": "complex numbers"}  # by numpy's kind
+
+
 def numbers(name: str, values) -> np.ndarray:
-    """An array, a table or a list as float64; ValueError that names it, where a value is text or
-    lacks.
+    """An array, a table or a list as float64, where None is NaN; ValueError that names it, where a
+    value is text (also a number as text), a date or complex.
 
     >>> numbers("X", [[1, 2]])
     array([[1., 2.]])
-    >>> numbers("X", ["F", "M"])
+    >>> numbers("X", ["1", "2"])
     Traceback (most recent call last):
-    ValueError: X must be numbers, with text as codes: could not convert string to float: 'F'
+    ValueError: X must be numbers, with text as codes: got '1'
     """
     import numpy as np
 
     try:
-        return np.asarray(values, dtype=np.float64)
+        array = np.asarray(values)
+    except ValueError as error:  # rows of unlike lengths
+        raise ValueError(f"{name} must be numbers: {error}") from None
+    kinds = {array.dtype.kind}
+    if hasattr(values, "columns"):  # in a table each has a kind of its own
+        kinds |= {dtype.kind for dtype in values.dtypes}
+    text = (str(one) for one in array.flat if isinstance(one, str | bytes))
+    if kinds & {*"OUS"} and (one := next(text, None)) is not None:
+        raise ValueError(f"{name} must be numbers, with text as codes: got {one!r}")
+    if odd := sorted(kinds & _NO_NUMBERS.keys()):
+        raise ValueError(f"{name} must be numbers, got {_NO_NUMBERS[odd[0]]}")
+    try:
+        return array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers, with text as codes: {error}") from None
+        raise ValueError(f"{name} must be numbers: {error}") from None
 
 
 def same_rows(**arrays) -> None:

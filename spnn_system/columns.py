@@ -234,7 +234,7 @@ def _equals(numbers: np.ndarray, ids: np.ndarray) -> bool:
     """Whether the numbers are the ids, or on a straight line over them, but for float32."""
     if len(ids) < FEWEST or not _fits_float32(ids):
         return False
-    if ids.std() == 0 or numbers.std() == 0:
+    if np.ptp(ids) == 0 or np.ptp(numbers) == 0:
         return False
     return abs(np.corrcoef(numbers, ids)[0, 1]) > 1 - 1e-10
 

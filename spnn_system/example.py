@@ -71,6 +71,8 @@ def own_rows(
     >>> rows.parts["train"][1].flatten().tolist(), rows.parts["test"][1].item()
     ([1.0, -1.0], 0.0)
     """
+    if not len(tables):
+        raise ValueError("tables must be one table of a holder or more, got none")
     for place, table in enumerate(tables):
         if not isinstance(table, pd.DataFrame) or not table.shape[1]:
             raise ValueError(

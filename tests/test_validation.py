@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from ppkit import validation
 from ppkit.validation import ACCEPTED, binary, finite, must_be, one_of
 
 FITS = {
@@ -44,6 +46,33 @@ def test_every_kind_of_number_at_its_ends(accepted):
             must_be(accepted, right=FITS[accepted][0], wrong=value)
         shown = value if type(value) in (int, float) else repr(value)
         assert str(refused.value) == f"wrong must be {accepted}, got {shown}"
+
+
+@pytest.mark.parametrize(
+    "values, said",
+    [
+        (["F", "M"], "X must be numbers, with text as codes: got 'F'"),
+        ([["1"], ["2"]], "got '1'"),
+        (pd.DataFrame({"n": [1.0, 2.0], "code": ["1", "2"]}), "got '1'"),
+        (pd.to_datetime(["2026-11-29", None]), "X must be numbers, got dates"),
+        (pd.DataFrame({"n": [1.0], "day": pd.to_datetime(["2026-11-29"])}), "got dates"),
+        (np.array([1, 2], "m8[s]"), "got spans of time"),
+        ([1j], "got complex numbers"),
+        ([[1.0], [1.0, 2.0]], "X must be numbers: "),
+        ([object()], "X must be numbers: "),
+    ],
+)
+def test_what_is_no_number_is_refused(values, said):
+    with pytest.raises(ValueError, match=said):
+        validation.numbers("X", values)
+
+
+def test_tables_whole_numbers_and_gaps_become_float64():
+    for values in ([[1, 2]], pd.DataFrame({"a": [1], "b": [2.0]}), np.array([[True, 2]], object)):
+        assert validation.numbers("X", values).tolist() == [[1.0, 2.0]]
+    assert np.isnan(validation.numbers("X", [1, None]))[1]
+    nullable = pd.DataFrame({"a": pd.array([1, None], "Int64")})
+    assert np.isnan(validation.numbers("X", nullable)[1, 0])
 
 
 def test_one_of_takes_no_true_for_1():

@@ -23,6 +23,7 @@ def few_labels(y: ArrayLike, n: int, *, rng: np.random.Generator) -> np.ndarray:
     """
     labels = bits_of("labels", y)
     must_be("a whole number >= 2", n=n)
+    n = int(n)
     positives, others = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     k = min(n // 2, len(positives) // 2)
     if n - k > len(others):

@@ -63,10 +63,10 @@ def averaged(gradients: Sequence[ArrayLike]) -> Direction:
         if before is not None and v @ before < 0:
             v = -v
         before = v
+        if len(stack) > 1 and not np.ptp(G, axis=0).any():
+            continue  # a step whose gradients are all alike tells nothing
         scores = G @ v
-        # a step whose gradients are all alike tells nothing
-        spread = scores.std() if len(stack) > 1 else 1.0
-        total += scores / spread if spread > 0 else 0.0
+        total += scores / scores.std() if len(stack) > 1 else scores
     skew = ((total - total.mean()) ** 3).sum()
     return Direction(total if skew >= 0 else -total)
 

@@ -51,8 +51,8 @@ def follow(views: Sequence[ArrayLike]) -> Linked:
     here, *later = matrices("views", views)
     positions, sure = [np.arange(len(here))], np.ones(len(here), bool)
     for view in later:
-        scale = view.std(axis=0)
-        scale[scale == 0] = 1.0  # a column that is constant tells no record from another
+        scale = view.std(axis=0)  # of a constant column it may be rounding, and not 0
+        scale[np.ptp(view, axis=0) == 0] = 1.0  # such a column tells no record from another
         there, moved = cKDTree(view / scale), here
         for _ in range(_ROUNDS):
             nearest = there.query(moved / scale)[1]

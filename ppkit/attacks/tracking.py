@@ -229,6 +229,8 @@ def rejoin(
     views = [[matrix("views", view) for view in of_epoch] for of_epoch in views]
     if [len(of_epoch) for of_epoch in thetas] != [len(of_epoch) for of_epoch in views]:
         raise ValueError("there must be a theta for each batch of each epoch's views")
+    if not views or not views[0]:
+        raise ValueError("views must be one epoch of one batch or more, got none")
     rows, d = rows_of("rows", rows, sum(map(len, views[0]))), len(thetas[0][0])
     at_start = _Beam(
         np.eye(d),

@@ -83,10 +83,10 @@ def fit(
     300.0
     """
     psi, x = _measured(psi, n_records, epsilons)
-    if not (0 <= floor < psi.min() < np.inf and np.min(x) > 0):
+    if not 0 <= floor < psi.min() < np.inf:
         raise ValueError(
-            f"floor must be >= 0 and below every psi, and every setting needs noise, got {floor} "
-            f"and psi from {psi.min():g} to {psi.max():g}"
+            f"floor must be >= 0 and below every psi, got {floor} and psi from {psi.min():g} to "
+            f"{psi.max():g}"
         )
     constant = np.exp(np.log((psi - floor) / x**exponent).mean())
     return Forecast(float(constant), float(exponent), float(floor))
@@ -116,11 +116,14 @@ def r_squared(
 def _measured(
     psi: ArrayLike, n_records: ArrayLike, epsilons: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """psi (S,) and the spread of each setting; ValueError where they are not as many."""
+    """psi (S,) and the spread of each setting; ValueError where they are not as many, or where a
+    setting has no noise."""
     psi, x = np.atleast_1d(numbers("psi", psi)), np.atleast_1d(spread(n_records, epsilons))
     if not psi.size or psi.shape != x.shape:
         raise ValueError(
             f"psi must be one number for each setting, got shape {psi.shape} for settings of shape "
             f"{x.shape}"
         )
+    if not (x > 0).all():
+        raise ValueError("every setting needs noise, an epsilon below infinity")
     return psi, x

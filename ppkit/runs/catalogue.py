@@ -15,6 +15,7 @@ from ppkit.runs import Refused, cut
 from ppkit.sources import DATA
 
 PROFILES = ("quick", "paper")
+SKIPPED = "skip-execution"  # nbclient's tag of a cell that it leaves out
 
 
 def notebooks(*, solutions: bool = False) -> dict[str, Path]:
@@ -96,7 +97,10 @@ def cells(path: Path) -> list[Cell]:
 
 def n_code_cells(path: Path) -> int:
     """How many cells of the notebook a kernel executes."""
-    return sum(cell["cell_type"] == "code" and bool(cell["source"].strip()) for cell in cells(path))
+    return sum(
+        cell["cell_type"] == "code" and bool(cell["source"].strip()) and SKIPPED not in cell["tags"]
+        for cell in cells(path)
+    )
 
 
 def quotes_reference(path: Path) -> bool:

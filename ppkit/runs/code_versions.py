@@ -5,7 +5,7 @@ import ast
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ppkit import project
 from ppkit.runs import catalogue, json_files
@@ -20,33 +20,51 @@ INJECTED = "injected-parameters"  # papermill's own cell
 def digest(path: Path) -> str:
     """The SHA-256 of what a notebook computes: the statements of its code cells in their order, as
     Python reads them, so that comments, the breaking of lines and where a cell ends do not count.
-    Of an executed notebook without the cell that papermill adds.  SyntaxError if a cell is no
-    Python."""
+    It is the same by every Python.  A cell with a magic, which is no Python, counts as it is
+    written.  Of an executed notebook without the cell that papermill adds."""
     statements = [
-        ast.dump(statement)
+        statement
         for cell in catalogue.cells(path)
         if cell["cell_type"] == "code" and INJECTED not in cell["tags"]
-        for statement in ast.parse(cell["source"]).body
+        for statement in _statements(cell["source"])
     ]
     return hashlib.sha256("\n".join(statements).encode()).hexdigest()
 
 
-def keep(
-    runs: "list[RunFolder]", batches: "list[RunFolder]", claims: list[Row], pictures: dict
-) -> None:
-    """Add the code of these runs' notebooks and of these batches at settings; what nothing in
-    figures/ rests on any more goes."""
-    kept = _kept()
-    found = dict(kept["runs"])
+def _statements(source: str) -> list[str]:
+    try:
+        return [repr(_tree(statement)) for statement in ast.parse(source).body]
+    except SyntaxError:
+        return [source]
+
+
+def _tree(node: object) -> object:
+    """A node as nested tuples without what is empty, which differs by version: since 3.12 a
+    function has a list of type parameters, and 3.12.1 ends some f-strings with an empty text."""
+    if isinstance(node, list):
+        return tuple(map(_tree, node))
+    if not isinstance(node, ast.AST):
+        return node
+    if isinstance(node, ast.JoinedStr):
+        node.values = [one for one in node.values if getattr(one, "value", one) != ""]
+    fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+    return type(node).__name__, *((name, _tree(value)) for name, value in fields)
+
+
+class Found(NamedTuple):
+    """The digests of runs, by run and notebook, and of each file of settings its run and code."""
+
+    runs: dict[str, dict[str, str]]
+    settings: dict[str, dict[str, str]]
+
+
+def found_with(runs: "list[RunFolder]", batches: "list[RunFolder]") -> Found:
+    """With which code these runs and these batches at settings found what they found."""
+    by_run: dict[str, dict[str, str]] = {}
     for run in runs:  # two that began in the same second, in two folders, have one id
         id = run.record["id"]
-        found[id] = found.get(id, {}) | _digests(run, run.notebooks)
-    needed = behind(claims, pictures)
-    left = {
-        run: {name: one for name, one in of.items() if (run, name) in needed}
-        for run, of in found.items()
-    }
-    settings = kept["settings"] | {
+        by_run[id] = by_run.get(id, {}) | _digests(run, run.notebooks)
+    settings = {
         settings_file(batch): {
             "run": batch.record["id"],
             "commit": batch.record.get("commit", ""),
@@ -54,6 +72,21 @@ def keep(
         }
         for batch in batches
     }
+    return Found(by_run, settings)
+
+
+def keep(new: Found, claims: list[Row], pictures: dict) -> None:
+    """Add what `found_with` says; what nothing in figures/ rests on any more goes."""
+    kept = _kept()
+    found = dict(kept["runs"])
+    for id, of in new.runs.items():
+        found[id] = found.get(id, {}) | of
+    needed = behind(claims, pictures)
+    left = {
+        run: {name: one for name, one in of.items() if (run, name) in needed}
+        for run, of in found.items()
+    }
+    settings = kept["settings"] | new.settings
     content = {
         "runs": {run: of for run, of in sorted(left.items()) if of},
         "settings": {
@@ -70,7 +103,7 @@ def behind(claims: list[Row], pictures: dict) -> set[tuple[str, str]]:
     files = (_file().parent / "measured").glob("*.json")
     others = [*pictures.values(), *map(json_files.read_json, files)]
     found = [(one.run, one.notebook) for row in claims for one in row.results if one.notebook]
-    return {*found, *((about["run"], about["notebook"]) for about in others)}
+    return {*found, *((about["run"], about.get("notebook", "")) for about in others)}
 
 
 def settings_file(batch: "RunFolder") -> str:
@@ -96,6 +129,8 @@ def in_words(result: Result) -> str:
     """What to say beside the run of a result: "" where the notebook's code is still the same."""
     if not result.run or not result.notebook or not is_older(result.run, result.notebook):
         return ""
+    if result.notebook not in _kept()["runs"].get(result.run, {}):
+        return f"with which code of {result.notebook} was not kept"
     return f"the code of {result.notebook} has changed since"
 
 

@@ -35,6 +35,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
         _refuse_unfit(run)
     for batch in batches:
         _refuse_other_points(batch)
+    code = code_versions.found_with(runs, batches)
     folder = project.root() / "figures"
     folder.mkdir(exist_ok=True)
     target = folder / "claims.json"
@@ -51,7 +52,7 @@ def keep(names: list[str]) -> tuple[Path, int]:
     if (folder / "settings").exists():
         curves.draw_all(claims, folder / "settings")
     rows.write(target, claims, run=about["run"], pictures=about["pictures"])
-    code_versions.keep(runs, batches, claims, about["pictures"])
+    code_versions.keep(code, claims, about["pictures"])
     if after := project.hook("after_reference"):
         after(project.root())
     return target, sum(row.data is not None for row in claims)

@@ -104,6 +104,7 @@ def _execute(
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
+    from ppkit.runs import catalogue
     from ppkit.runs.execute import kernel_from
 
     notebook = nbformat.read(spec["notebook"], as_version=4)
@@ -132,9 +133,16 @@ def _execute(
         if not error.traceback:
             error.evalue = _last_words(spec)
         raise
-    code = [cell for cell in executed.cells if cell.cell_type == "code" and cell.source.strip()]
-    if left := len(code) - at["cell"]:
-        raise EndedItself(f"the notebook ended itself here, and {left} code cells did not run")
+    to_run = [
+        cell
+        for cell in executed.cells
+        if cell.cell_type == "code"
+        and cell.source.strip()
+        and catalogue.SKIPPED not in cell.metadata.get("tags", [])
+    ]
+    if left := len(to_run) - at["cell"]:
+        cells = "1 code cell" if left == 1 else f"{left} code cells"
+        raise EndedItself(f"the notebook ended itself here, and {cells} did not run")
 
 
 def _last_words(spec: dict[str, Any]) -> str:

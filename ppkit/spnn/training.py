@@ -212,7 +212,8 @@ def train(
 
     parts: one (N, columns) tensor a holder, finite.  y: (N,) in {0, 1}, or {0, ..., K - 1} for a
     net with K logits, or floating-point numbers that stand for such labels: chances in [0, 1], or
-    two values (`label_defences.randomised`), and for K logits (N, K) shares of the classes.
+    two values that add up to 1 (`label_defences.randomised`), and for K logits (N, K) shares of the
+    classes.
     optimiser: made on net.parameters(), any of torch's.
     criterion: the mean loss of (logits, y), default cross-entropy; `PiecewiseNet.loss` for
     SecureML, in whose units the losses of the record then are.  rng: torch.Generator that
@@ -304,14 +305,21 @@ def _check_labels(y: Tensor, n_outputs: int) -> None:
             f"{what} of a net with {n_outputs} logits must have shape {shape}, got {tuple(y.shape)}"
         )
     wrong = ~torch.isfinite(y) if is_float else (y < 0) | (y >= n_classes)
-    if is_float and not wrong.any() and len(y.unique()) > 2:
+    if is_float and not wrong.any() and not _are_randomised(y):
         wrong = (y < 0) | (y > 1)
     if wrong.any():
         raise ValueError(
-            f"labels must be 0 to {n_classes - 1} (chances in [0, 1] or two values, if they stand "
-            f"for such), got {y[wrong][0].item()}: number them from 0, with an output of the net "
-            "for each class"
+            f"labels must be 0 to {n_classes - 1} (chances in [0, 1], or two values that add up to "
+            f"1, if they stand for such), got {y[wrong][0].item()}: number them from 0, with an "
+            "output of the net for each class"
         )
+
+
+def _are_randomised(y: Tensor) -> bool:
+    """Whether these are the two values of `label_defences.randomised`, -q / (1 - 2q) and
+    (1 - q) / (1 - 2q), which add up to 1."""
+    values = y.unique()
+    return len(values) == 2 and math.isclose(float(values.sum()), 1.0, abs_tol=1e-5)
 
 
 def _look(net: Net, step: int, epoch: int, rows: Tensor) -> Look:

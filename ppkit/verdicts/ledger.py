@@ -260,7 +260,12 @@ def _judged(
     by_seeds = rules.possible(rule, evidence)
     if rests_on and len(by_rows) > 1:
         outcome = replace(outcome, verdict=rules.UNDECIDED, detail=rests_on, why="")
-    elif rests_on and outcome.detail == rules.DIRECTION and abs(outcome.value or 0) <= halfwidth:
+    elif (
+        rests_on
+        and outcome.detail == rules.DIRECTION
+        and rule.width is not None
+        and abs(outcome.value or 0) <= rule.width * halfwidth
+    ):
         outcome = replace(outcome, detail="", why="the interval holds 0")
     why = [outcome.why]
     if rests_on:

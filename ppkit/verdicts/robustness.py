@@ -623,7 +623,7 @@ class Soft:
         return "; ".join(
             f"{one.name.replace('_', ' ')}: {one.why.partition(';')[0]}"
             for one in choices()
-            if one.record.startswith(self.row.paper)
+            if (one.paper or one.record) == self.row.paper
             and not one.draw
             and (one.name in turned if turned else one.moves(self.row.id))
         )

@@ -299,6 +299,8 @@ class Rule:
     known. `by_mean`, `by_arms` and `by_slope` are for rules that look at means, at means in an
     order, and at a slope. A rule that looks at something else, a median say, has a function of its
     own, or None: its interval is not known.
+    width: the half-width of the rule's own value, in those of one measured value: an ordering's is
+    a difference of two. None where the value has an interval of its own, or none.
     one_number: whether it can decide on one number; only then may it judge the number of a row
     with another rule, as a witness.
     compares_with_print: whether it compares with what the claim prints.
@@ -308,6 +310,7 @@ class Rule:
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
     interval: Callable[[Evidence, float], list] | None = None
+    width: float | None = 1.0
     one_number: bool = False
     compares_with_print: bool = False
 
@@ -328,10 +331,14 @@ RULES = {
         compares_with_print=True,
     ),
     "ordering": Rule(
-        decide=ordering, needs=("ordering",), may=("slack", "seeds"), interval=by_arms
+        decide=ordering,
+        needs=("ordering",),
+        may=("slack", "seeds"),
+        interval=by_arms,
+        width=math.sqrt(2),
     ),
     "flat": Rule(decide=flat, needs=("spread",)),
-    "slope": Rule(decide=slope, needs=("at", "abs"), interval=by_slope),
+    "slope": Rule(decide=slope, needs=("at", "abs"), interval=by_slope, width=None),
     "at_least": Rule(decide=at_least, needs=("at_least",), interval=by_mean, one_number=True),
     "at_most": Rule(decide=at_most, needs=("at_most",), interval=by_mean, one_number=True),
     "bound": Rule(decide=bound, one_number=True),

@@ -68,6 +68,14 @@ REFUSED = {
         "X_known must be numbers, with text as codes: .*'F'",
     ),
     "no rows": (lambda: labels.first_direction(np.zeros((0, 3))), "must be a matrix, got shape"),
+    "digits as text": (
+        lambda: features.reconstruct(VIEWS, range(2), [["1"], ["2"]]),
+        "X_known must be numbers, with text as codes: got '1'",
+    ),
+    "no epoch": (
+        lambda: tracking.rejoin([], [], [], noise=1e-4),
+        "views must be one epoch of one batch or more, got none",
+    ),
     "no views": (lambda: labels.averaged([]), "gradients must be one matrix or more"),
     "views of unlike rows": (
         lambda: features.reconstruct([X, X[:9]], range(5), X[:5]),
@@ -196,20 +204,36 @@ def test_what_does_not_fit_is_refused_in_a_sentence(case):
         call()
 
 
-def test_a_constant_column_stops_no_attack():
-    constant = [np.c_[view, np.ones(N)] for view in VIEWS]
-    assert linking.follow([constant[0], constant[0]]).sure.all()
+@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3])  # the deviation of the last two is rounding
+def test_a_constant_column_links_as_none(value):
+    constant = np.c_[VIEWS[0], np.full(N, value)]
+    assert np.ptp(constant[:, -1]) == 0
+    found = linking.follow([constant, constant * 1.0001])
+    alone = linking.follow([VIEWS[0], VIEWS[0] * 1.0001])
+    assert found.sure.all() and alone.sure.all()
+    assert np.array_equal(found.positions[1], alone.positions[1])
+
+
+def test_a_constant_column_is_explained_by_none():
     X_and_constant = np.c_[X, np.ones(N)]
     shares = labels.explained(X_and_constant, X_and_constant, rng=rng())
     assert (shares[:-1] > 0.9).all() and shares[-1] == 0.0
     assert labels.explained(X, X[:, :1], rng=rng()) == pytest.approx(shares[0])
 
 
+def test_a_whole_number_may_be_written_with_a_point():
+    assert completion.few_labels(Y, 4.0, rng=rng()).tolist() == (
+        completion.few_labels(Y, 4, rng=rng()).tolist()
+    )
+
+
 def test_a_step_without_gradients_takes_nothing_from_the_others():
     steps = [VIEWS[0], VIEWS[0] * 1.1]
-    np.testing.assert_allclose(
-        labels.averaged([*steps, VIEWS[0] * 0]).scores, labels.averaged(steps).scores
-    )
+    for value in (0.0, 1.0, 0.1, 1 / 3):  # all alike, too
+        alike = np.full_like(VIEWS[0], value)
+        np.testing.assert_allclose(
+            labels.averaged([*steps, alike]).scores, labels.averaged(steps).scores
+        )
 
 
 def test_arrays_are_noised_like_tensors():

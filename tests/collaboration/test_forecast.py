@@ -78,6 +78,10 @@ def test_the_floor_bends_the_line_and_widens_its_interval():
         (lambda: fit([0.1, 0.0], [[10], [20]], [1.0]), "below every psi"),
         (lambda: fit([0.1], [10], [np.inf]), "every setting needs noise"),
         (
+            lambda: r_squared(Forecast(300.0), [0.03, 0.0003], [[100], [1000]], [np.inf]),
+            "every setting needs noise",
+        ),
+        (
             lambda: fit([0.1, 0.2], [[10], [20]], [1.0], floor=0.15),
             "floor must be .*got 0.15 and psi from 0.1",
         ),

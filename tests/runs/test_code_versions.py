@@ -31,7 +31,23 @@ def test_the_digest_is_of_what_python_reads(tmp_path):
     assert mine == of("SEED = 0", "x = f(1, 2)") == of("SEED = 0", "x = f(1, 2)", injected="A = 1")
     assert of("SEED = 0", "x = f(1, 2)\ny = x") == of("SEED = 0", "x = f(1, 2)", "y = x")
     others = [of("SEED = 1", "x = f(1, 2)"), of("SEED = 0", "x = f(2, 1)"), of("x = f(1, 2)")]
-    assert len({mine, *others}) == 4
+    empty = [of("x = ['', 'a']"), of("x = ['a']"), of("x = []"), of("x = ()"), of("x = None")]
+    assert len({mine, *others, *empty}) == 9
+
+
+def test_the_digest_is_the_same_by_every_python(tmp_path):
+    # 3.12 adds an empty field to a function, 3.12.1 an empty text to an f-string with a width
+    source = "def f(a, *, b=None):\n    return f'{a:>{b}} {[]} {None}'\n\nf(1, b=2)"
+    found = code_versions.digest(written(tmp_path / "a.ipynb", source))
+    assert found == "5a7de11ab6d5836d16d2b1a542b5bfb385f870242081d5256a864265adbc58cb"
+
+
+def test_a_cell_with_a_magic_counts_as_it_is_written(tmp_path):
+    def of(*cells):
+        return code_versions.digest(written(tmp_path / "a.ipynb", *cells))
+
+    inline = of("%matplotlib inline", "x = 1")
+    assert inline == of("%matplotlib inline", "x = 1  # a word") != of("%matplotlib agg", "x = 1")
 
 
 @pytest.fixture
@@ -98,19 +114,34 @@ def test_settings_are_older_once_their_record_s_code_has_changed(project, kept):
     file = project.folder / "figures/settings" / name
     file.parent.mkdir(parents=True)
     file.write_text("claim\n")
-    code_versions.keep([], [batch], [], {})
+    code_versions.keep(code_versions.found_with([], [batch]), [], {})
     assert not code_versions.settings_are_older(name)
     written(record, "SEED = 0", "print(2)")
     assert code_versions.settings_are_older(name)
     written(at[0], "SEED = 0", "print(2)")  # at the other point another code
-    code_versions.keep([], [batch], [], {})
+    code_versions.keep(code_versions.found_with([], [batch]), [], {})
     assert code_versions.settings_are_older(name)
     file.unlink()
-    code_versions.keep([], [], [], {})
+    code_versions.keep(code_versions.found_with([], []), [], {})
     content = json_files.read_json(project.folder / "figures/code_versions.json")
     assert content == {"runs": {}, "settings": {}}
     batch.close()
     batch.release()
+
+
+def test_a_row_whose_code_nobody_kept_says_so(kept):
+    (root() / "figures" / "code_versions.json").unlink()
+    [row] = [row for row in rows.read(root() / "figures/claims.json")[1] if row.data]
+    assert code_versions.in_words(row) == "with which code of 01_a was not kept"
+
+
+def test_measured_numbers_of_no_notebook_are_of_older_code(kept):
+    _, run = kept
+    file = root() / "figures" / "measured" / "seconds.json"
+    file.parent.mkdir()
+    json_files.write_json(file, {"run": run, "values": {"masked": 1.5}})  # by an older ppkit
+    reference.keep([])
+    assert code_versions.is_older(run, "") and (run, "") in code_versions.behind([], {})
 
 
 def test_two_runs_of_one_second_keep_the_code_of_both(project, kept, tmp_path):
@@ -123,5 +154,6 @@ def test_two_runs_of_one_second_keep_the_code_of_both(project, kept, tmp_path):
     )
     (other.path / "notebooks").mkdir(parents=True)
     written(other.path / "notebooks" / "02_b.ipynb", "SEED = 0", "print(2)")
-    code_versions.keep([other], [], [row], {"picture": {"run": run, "notebook": "02_b"}})
+    found = code_versions.found_with([other], [])
+    code_versions.keep(found, [row], {"picture": {"run": run, "notebook": "02_b"}})
     assert not code_versions.is_older(run, "01_a") and not code_versions.is_older(run, "02_b")

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from ppkit.runs import worker
+from ppkit.runs import catalogue, json_files, worker
 
 
 def test_a_worker_that_cannot_write_says_so(tmp_path):
@@ -30,6 +30,17 @@ def test_a_notebook_that_stops_before_its_last_cell_has_failed_and_says_why(proj
     done = project.run("reproduce", "01_ends")
     assert done.returncode == 1
     assert f"01_ends failed in code cell [2]: {said}" in done.stderr
+
+
+@pytest.mark.processes
+def test_a_cell_that_is_to_be_skipped_is_none_that_did_not_run(project):
+    file = project.add("01_skips", "print(1)", "print(2)", "print(3)", parameters=None)
+    content = json_files.read_json(file)
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    code[1]["metadata"]["tags"] = [catalogue.SKIPPED]
+    json_files.write_json(file, content)
+    assert catalogue.n_code_cells(file) == len(code) - 1
+    assert project.run("reproduce", "01_skips").returncode == 0
 
 
 @pytest.mark.processes

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from ppkit import evaluation
+from ppkit.attacks import label_defences
 from ppkit.spnn.layer import SPNN
 from ppkit.spnn.randomness import Stream
 from ppkit.spnn.rivals import NN, PiecewiseNet, SplitNN
@@ -689,6 +690,9 @@ def foreign():
         (1, lambda y: y[:, None], r"labels of a net with 1 logits must have shape \(30,\), got"),
         (3, lambda y: y[:, None], r"with 3 logits must have shape \(30,\), got \(30, 1\)"),
         (3, lambda y: y.float(), r"labels in floating point of a net with 3 .*\(30, 3\), got"),
+        (1, lambda y: y.double() + 1, r"two values that add up to 1, .* got 2.0: number them"),
+        (1, lambda y: 2.0 * y - 1, "got -1.0: number them from 0"),
+        (1, lambda y: 0.0 * y + 7, "got 7.0: number them from 0"),
         (1, lambda y: y + 1, "got 2: number them from 0, with an output of the net for each class"),
     ],
 )
@@ -710,6 +714,10 @@ def test_labels_are_taken_from_pandas_and_as_chances(recwarn):
         losses.append(train(net, parts, labels, Schedule(2, 30), optimiser=steps).curve.train_loss)
     assert all(np.allclose(one, losses[0]) for one in losses)
     assert not [warning for warning in recwarn.list if "writable" in str(warning.message)]
+    flipped = label_defences.randomised(y, epsilon=1.0, rng=torch.Generator().manual_seed(0))
+    assert len(flipped.unique()) == 2 and flipped.min() < 0
+    for stand_in in (flipped, flipped.float()):
+        train(net, parts, stand_in, Schedule(1, 30), optimiser=steps)
     chances = torch.linspace(0, 1, 30)
     train(net, parts, chances, Schedule(1, 30), optimiser=steps)
     shares = torch.full((30, 3), 1 / 3)

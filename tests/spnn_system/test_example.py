@@ -348,6 +348,11 @@ def test_own_rows_refuses_what_is_no_table(table, said):
         example.own_rows([pd.DataFrame({"a": SOME}), table], OF_TWO, train_rows=45)
 
 
+def test_own_rows_refuses_no_table():
+    with pytest.raises(ValueError, match="tables must be one table of a holder or more, got none"):
+        example.own_rows([], OF_TWO, train_rows=45)
+
+
 def test_own_rows_refuses_one_index_in_two_orders():
     shop, bank = pd.DataFrame({"a": SOME}), pd.DataFrame({"b": SOME**2})
     y = pd.Series(OF_TWO)

@@ -105,3 +105,22 @@ def test_a_direction_holds_only_where_the_interval_leaves_out_0(claims_of, mean,
     row = book.record("a.b", scattered, data=FORMULA)
     assert (row.verdict, row.detail) == ("not reproduced", detail)
     assert row.note.split("; ")[0] == why
+
+
+@pytest.mark.parametrize("last, detail", [(0.139, ""), (0.145, "the direction holds")])
+def test_an_ordering_is_a_difference_whose_interval_is_wider(claims_of, last, detail):
+    rule = {"rule.ordering": ["a", "b"], "rule.slack": 0.5, "because": "as said"}
+    claims_of(kind="claim", **rule, **MEASURED)
+    book = Ledger("made2026", notebook="x", profile="quick")
+    few = dict(positives=50, halfwidth=0.1)  # of an AUC; of a difference of two .141
+    row = book.record("a.b", {"a": [0.0], "b": [last]}, data=FORMULA, **few)
+    assert (row.verdict, row.detail) == ("not reproduced", detail)
+
+
+def test_a_slope_has_an_interval_of_its_own(claims_of):
+    rule = {"rule.slope.at": 1.0, "rule.slope.abs": 0.1, "because": "as said"}
+    claims_of(kind="claim", **rule, **MEASURED)
+    book = Ledger("made2026", notebook="x", profile="quick")
+    line = {x: [float(x) ** 0.05] for x in (1, 10, 100, 1000)}
+    row = book.record("a.b", line, data=FORMULA, positives=50, halfwidth=0.06)
+    assert (row.verdict, row.detail) == ("not reproduced", "the direction holds")
