@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch  # noqa: F401  built for CUDA, its import starts a process, which no test may
 from hypothesis import settings
 from waiting import FAR
 

@@ -30,6 +30,26 @@ class Ran:
     rows: dict[str, dict[str, str]]
 
 
+class _NoneInlined(ast.NodeTransformer):
+    """Lists, sets and dictionaries in comprehension as generators, which have a scope of their own
+    by every Python. Since 3.12 the others' names stand among those of the cell."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
+
+
+def symbols_of(tree: ast.AST) -> symtable.SymbolTable:
+    """The names of a statement, a cell or a function, the same by every Python."""
+    return symtable.symtable(ast.unparse(_NoneInlined().visit(tree)), "cell", "exec")
+
+
 def names_of(source: str) -> tuple[set[str], set[str]]:
     """The names that a cell gives to something, and those that it takes from the notebook."""
     given, taken = set(), set()
@@ -43,7 +63,8 @@ def names_of(source: str) -> tuple[set[str], set[str]]:
 def names_of_statement(statement: ast.stmt) -> tuple[set[str], set[str]]:
     """The same of one statement: what it takes may be its own."""
     given, taken = set(), set()
-    outer = symtable.symtable(ast.unparse(statement), "cell", "exec")
+    grows = isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name)
+    outer = symbols_of(statement)
     for symbol in outer.get_symbols():
         if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
             given.add(symbol.get_name())
@@ -54,7 +75,7 @@ def names_of_statement(statement: ast.stmt) -> tuple[set[str], set[str]]:
         table = tables.pop()
         tables += table.get_children()
         taken |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+    if grows:
         taken.add(statement.target.id)
     return given, taken
 

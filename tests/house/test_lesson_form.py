@@ -4,7 +4,6 @@ exercises have stubs and solutions that pass, and rows that turned say why."""
 import ast
 import json
 import re
-import symtable
 
 import lesson_cells
 import nbformat
@@ -100,19 +99,20 @@ def functions(source: str) -> set[str]:
 
 def values(source: str) -> set[str]:
     """Names to which a cell gives anything else."""
-    names = symtable.symtable(source, "cell", "exec").get_symbols()
+    names = lesson_cells.symbols_of(ast.parse(source)).get_symbols()
     assigned = {name.get_name() for name in names if name.is_assigned() and not name.is_imported()}
     return assigned - functions(source)
 
 
 def test_a_name_is_a_function_by_any_way_to_write_one():
-    source = "def a(x): pass\nb = lambda y: y\nc = partial(a, 1)\nd, e = 1, [f for f in ()]"
+    lines = ("def a(x): pass", "b = lambda y: y", "c = partial(a, 1)", "d, e = 1, [f for f in ()]")
+    source = "\n".join((*lines, "print({f for f in ()}, {f: g for f, g in ()})"))
     assert (functions(source), values(source)) == ({"a", "b", "c"}, {"d", "e"})
 
 
 def read_by(function: ast.FunctionDef) -> set[str]:
     """Names that a function takes from the notebook."""
-    tables = [symtable.symtable(ast.unparse(function), "cell", "exec").get_children()[0]]
+    tables = [lesson_cells.symbols_of(function).get_children()[0]]
     found = set()
     while tables:
         table = tables.pop()
