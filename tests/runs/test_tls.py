@@ -15,6 +15,8 @@ from ppkit.runs import Refused, tls
 
 PEM = serialization.Encoding.PEM
 DAY = datetime.timedelta(days=1)
+USES = ["digital_signature", "content_commitment", "key_encipherment", "data_encipherment"]
+USES += ["key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"]
 
 
 class Authority:
@@ -33,7 +35,13 @@ class Authority:
         builder = x509.CertificateBuilder(self.name, subject, key.public_key(), number)
         builder = builder.not_valid_before(now + begins).not_valid_after(now + ends)
         limits = x509.BasicConstraints(ca=ca, path_length=None)
-        return builder.add_extension(limits, critical=True).sign(self.key, hashes.SHA256())
+        uses = dict.fromkeys(USES, False) | {"digital_signature": not ca, "key_cert_sign": ca}
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        builder = builder.add_extension(limits, critical=True)
+        builder = builder.add_extension(x509.KeyUsage(**uses), critical=True)  # asked since 3.13
+        builder = builder.add_extension(issuer, critical=False)
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        return builder.add_extension(own, critical=False).sign(self.key, hashes.SHA256())
 
     def issue(self, name: str, begins=-DAY, ends=DAY, password: bytes | None = None) -> dict:
         """The files of one who belongs to the run, as `tls.knock` takes them."""
