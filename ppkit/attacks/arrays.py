@@ -28,6 +28,17 @@ def matrices(name: str, views: Sequence[ArrayLike | torch.Tensor]) -> list[np.nd
     return arrays
 
 
+def deviations(values: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column (N, width) -> (width,), or of a vector; 0 where all that
+    varies is rounding.
+
+    >>> deviations(np.array([[1 / 3, 0.0], [1 / 3, 2.0], [1 / 3, 4.0]])).round(2)
+    array([0.  , 1.63])
+    """
+    found = values.std(axis=0)
+    return np.where(found <= 1e-12 * np.abs(values.mean(axis=0)), 0.0, found)
+
+
 def rows_of(name: str, values: ArrayLike | torch.Tensor, n_rows: int) -> np.ndarray:
     """Numbers of some of n_rows rows, as int64 (m,); ValueError that names them, otherwise."""
     rows = np.asarray(_detached(values))

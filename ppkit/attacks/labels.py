@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
-from ppkit.attacks.arrays import matrices, matrix
+from ppkit.attacks.arrays import deviations, matrices, matrix
 from ppkit.validation import must_be, same_rows
 
 
@@ -63,10 +63,10 @@ def averaged(gradients: Sequence[ArrayLike]) -> Direction:
         if before is not None and v @ before < 0:
             v = -v
         before = v
-        if len(stack) > 1 and not np.ptp(G, axis=0).any():
-            continue  # a step whose gradients are all alike tells nothing
         scores = G @ v
-        total += scores / scores.std() if len(stack) > 1 else scores
+        spread = deviations(scores) if len(stack) > 1 else 1.0
+        # a step whose gradients are all alike tells nothing
+        total += scores / spread if spread > 0 else 0.0
     skew = ((total - total.mean()) ** 3).sum()
     return Direction(total if skew >= 0 else -total)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ppkit.attacks.arrays import matrices, matrix, rows_of
+from ppkit.attacks.arrays import deviations, matrices, matrix, rows_of
 from ppkit.validation import must_be, same_rows
 
 _BLOCK = 1_000  # records whose equations are solved at a time
@@ -51,8 +51,8 @@ def follow(views: Sequence[ArrayLike]) -> Linked:
     here, *later = matrices("views", views)
     positions, sure = [np.arange(len(here))], np.ones(len(here), bool)
     for view in later:
-        scale = view.std(axis=0)  # of a constant column it may be rounding, and not 0
-        scale[np.ptp(view, axis=0) == 0] = 1.0  # such a column tells no record from another
+        scale = deviations(view)
+        scale[scale == 0] = 1.0  # a column that is constant tells no record from another
         there, moved = cKDTree(view / scale), here
         for _ in range(_ROUNDS):
             nearest = there.query(moved / scale)[1]

@@ -19,7 +19,7 @@ from scipy.stats import norm, rankdata
 from sklearn.linear_model import LogisticRegression
 
 from ppkit import optimisers
-from ppkit.attacks.arrays import bits_of, matrix, scores_of
+from ppkit.attacks.arrays import bits_of, deviations, matrix, scores_of
 from ppkit.models import classification_loss, mlp
 from ppkit.validation import one_of, same_rows
 
@@ -109,8 +109,8 @@ def infer(
         )
     if bits.min() == bits.max():
         return np.zeros(len(target))
-    mean, spread = known.mean(axis=0), known.std(axis=0)
-    spread[spread <= 1e-12 * np.abs(mean)] = np.inf  # a column that is constant tells nothing
+    mean, spread = known.mean(axis=0), deviations(known)
+    spread[spread == 0] = np.inf  # a column that is constant tells nothing
     known, target = (known - mean) / spread, (target - mean) / spread
     if attacker == "mlp":
         return _perceptron(known, bits, target, rng)

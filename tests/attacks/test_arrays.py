@@ -204,6 +204,14 @@ def test_what_does_not_fit_is_refused_in_a_sentence(case):
         call()
 
 
+def test_a_step_whose_scores_are_alike_takes_nothing_from_the_others():
+    steps = [VIEWS[0][:, :2], VIEWS[0][:, :2] * 1.1]
+    across = np.c_[np.full(N, 3.0), np.where(MASK, 1.0, -1.0) * 1e-9]  # varies beside its length
+    np.testing.assert_allclose(
+        labels.averaged([*steps, across]).scores, labels.averaged(steps).scores
+    )
+
+
 @pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3])  # the deviation of the last two is rounding
 def test_a_constant_column_links_as_none(value):
     constant = np.c_[VIEWS[0], np.full(N, value)]
