@@ -17,6 +17,8 @@ from ppkit.attacks.arrays import matrices, matrix
 from ppkit.validation import same_rows
 
 FLOAT32 = 2.0**-24  # the rounding of a number near 1
+SOLVED = 1e-4  # the rms of a look is far below, if nothing but float32 stands in the way
+FAR_OFF = 1_000  # times the least rms of all looks: such a look was not solved
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,8 @@ def fit(
 
     h_last: (m, last width), of the known records, in (0, 1).  own: (m, width), the attacker's own
     part of h1.  X_known: (m, d), the other holder's columns.
-    rng: draws n_starts starts; start: the fit of another look, which is tried in their place.
+    rng: draws n_starts starts.  start: the fit of another look, which is tried first; the drawn
+    starts follow if it leaves an rms above SOLVED.
     Returns the best Fit; whoever wants to know whether it is the truth looks at rms.
     ValueError if a value is not finite, for rows that do not fit, a value of h_last that no
     sigmoid has, or if there are fewer numbers than unknowns.
@@ -83,11 +86,15 @@ def fit(
             [one.reshape(m * last, -1) for one in (by_theta, by_weight, by_bias)], axis=1
         )
 
-    starts = [start.vector()] if start else [_drawn(sums, X, target, rng) for _ in range(n_starts)]
-    found = [least_squares(left, one, jac=slope, method="lm", max_nfev=300) for one in starts]
-    best = min(found, key=lambda one: one.cost)
-    theta, weight, bias = parts(best.x)
-    return Fit(theta, weight, bias[0], float(np.sqrt(np.mean(best.fun**2)) / target.std()))
+    def solved_from(vector):
+        found = least_squares(left, vector, jac=slope, method="lm", max_nfev=300)
+        theta, weight, bias = parts(found.x)
+        return Fit(theta, weight, bias[0], float(np.sqrt(np.mean(found.fun**2)) / target.std()))
+
+    found = [solved_from(start.vector())] if start else []
+    if not found or found[0].rms > SOLVED:
+        found += [solved_from(_drawn(sums, X, target, rng)) for _ in range(n_starts)]
+    return min(found, key=lambda one: one.rms)
 
 
 def rebuilt(
@@ -97,12 +104,13 @@ def rebuilt(
 
     s = (logit h_L - b) W^-1,   h1 = logit s,
     X_i = argmin sum_k (X_i theta_k - h1_ik + own_ik)^2 / v_ik + |X_i|^2,
-        v = (error of s / (s (1 - s)))^2,  k over all neurons of all looks
+        v = (error of s / (s (1 - s)))^2,  k over all neurons of all looks that are solved
 
     looks: T of (n, last width), in (0, 1).  own: T of (n, width).  fits: T.
     The columns are standardised, so X_i is as likely as a record of mean 0 and deviation 1.  The
     error of s is what the fit left, or the rounding of h_L to float32, whichever is larger; an s
-    outside (0, 1) counts nothing.
+    outside (0, 1) counts nothing.  Nor does a look whose fit left FAR_OFF times as much as the
+    best one: its weights are not the truth.
     Returns (n, d).  ValueError if a value is not finite or looks do not fit.
     """
     looks = matrices("looks", looks)
@@ -116,7 +124,10 @@ def rebuilt(
     same_rows(looks=looks[0], own=own[0])
     d = fits[0].theta.shape[0]
     squares, sides = np.zeros((len(looks[0]), d, d)), np.zeros((len(looks[0]), d))
+    enough = FAR_OFF * max(FLOAT32, min(one.rms for one in fits))
     for h_last, sums, one in zip(looks, own, fits, strict=True):
+        if one.rms > enough:
+            continue
         back, seen = np.linalg.pinv(one.weight), logit(h_last)
         s = (seen - one.bias) @ back
         rounding = np.maximum(one.rms * seen.std(), FLOAT32 / (h_last * (1 - h_last)))

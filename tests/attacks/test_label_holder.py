@@ -51,6 +51,42 @@ def test_one_look_gives_as_many_directions_as_there_are_neurons():
     assert features.r_squared(X[others], got[others]) == pytest.approx(WIDTH / D, abs=0.07)
 
 
+def test_a_start_that_does_not_solve_a_look_is_not_the_last_word():
+    """A fit that stuck at another look: its neurons are steps, and no slope leads away."""
+    X, looks, own, thetas = looks_of(1)
+    known, rng = np.arange(60), np.random.default_rng(1)
+    stuck = label_holder.Fit(
+        1e6 * rng.normal(size=(D, WIDTH)), rng.normal(size=(WIDTH, LAST)), np.zeros(LAST), 0.2
+    )
+    found = label_holder.fit(looks[0][known], own[0][known], X[known], rng=rng, start=stuck)
+    assert found.rms < 1e-6
+    np.testing.assert_allclose(found.theta, thetas[0], atol=1e-4)
+
+
+def test_a_look_that_is_not_solved_counts_nothing():
+    """Under SGLD one look in four stuck, and its numbers overflowed."""
+    X, looks, own, _ = looks_of(3)
+    fits = solved(X, looks, own, np.arange(60))
+    stuck = label_holder.Fit(1e160 * fits[2].theta, fits[2].weight, fits[2].bias, 0.2)
+    np.testing.assert_array_equal(
+        label_holder.rebuilt(looks, own, [*fits[:2], stuck]),
+        label_holder.rebuilt(looks[:2], own[:2], fits[:2]),
+    )
+
+
+def test_looks_under_equal_noise_all_count():
+    """Noise of .003 on h_L leaves each fit an rms of about .02; its weights are right."""
+    X, looks, own, _ = looks_of(5, digits=0.003)
+    clipped = [np.clip(one, 1e-6, 1 - 1e-6) for one in looks]
+    known, others = np.arange(60), np.arange(60, N)
+    fits = solved(X, clipped, own, known)
+    by_looks = [
+        features.r_squared(X[others], label_holder.rebuilt(clipped[:t], own[:t], fits[:t])[others])
+        for t in (1, 5)
+    ]
+    assert by_looks[0] < WIDTH / D < 0.85 < by_looks[1]
+
+
 def test_noise_on_h_last_stops_it():
     X, looks, own, _ = looks_of(2, digits=0.03)
     clipped = [np.clip(one, 0.01, 0.99) for one in looks]
