@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ppkit import evaluation
 from ppkit.models import classification_loss
 from ppkit.spnn.fixed_point import FRACTIONAL_BITS
-from ppkit.spnn.rivals import NN, SplitNN
+from ppkit.spnn.rivals import NN, Blocks, SplitNN
 from ppkit.spnn.training import Record, Schedule
 from ppkit.validation import must_be, one_of
 
@@ -193,6 +193,8 @@ class _Stack:
         for module in self.modules:
             if isinstance(module, nn.Linear):
                 weight, bias = next(weights)
+                if isinstance(module, Blocks):
+                    weight = module.masked(weight)
                 h1 = torch.baddbmm(bias, h1, weight.transpose(1, 2))
             else:
                 h1 = module(h1)

@@ -16,6 +16,7 @@ from ppkit import optimisers
 from ppkit.models import activations, mlp
 from ppkit.spnn.party import rows_of
 from ppkit.spnn.ring import total
+from ppkit.validation import one_of
 
 Layer = tuple[Tensor, Tensor | None]
 
@@ -121,15 +122,18 @@ class SplitNN(_Net):
     """Split learning: each holder encodes its own columns up to the cut; the server has the rest,
     and the labels.
 
-    h1 = [X_1 theta_1, ..., X_k theta_k] side by side; the cut is behind it
+    h1 = [X_1 theta_1, ..., X_k theta_k] side by side; the cut is behind `depth` hidden layers
 
     holders, hidden, activation, rng, n_outputs, dtype: as for NN.  The holders share the width of
     h1 evenly, so that the total is that of NN (`even_widths`); where there are more holders than
     the width, each has one neuron and the total is the number of holders.
-    Guarantee: none; the server sees every encoding (`h1` through its activation, of known origin)
-    and the labels.
-    ValueError as for NN.
-    Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts.
+    depth: how many hidden layers each holder has by itself, from 1 to len(hidden). They share the
+    width of each as that of h1; those behind h1 are `Blocks`.
+    Guarantee: none; the server sees every encoding (the last layer of the holders through its
+    activation, of known origin) and the labels.
+    ValueError as for NN, and for a depth out of range.
+    Source: Vepakomma et al. 2018, and zhou2021, section 6.1, which does not say where it cuts: "a
+    partial deep network model"; section 6.2 speaks of a "partial hidden layer", as depth=1 has it.
 
     >>> [
     ...     tuple(t.shape)
@@ -147,23 +151,66 @@ class SplitNN(_Net):
         rng: torch.Generator,
         n_outputs: int = 1,
         dtype: torch.dtype = torch.float32,
+        depth: int = 1,
     ):
+        one_of(range(1, len(hidden) + 1), depth=depth)
         k = len(holders)
-        shares = even_widths(max(hidden[0], k), k)
+        shares = [even_widths(max(width, k), k) for width in hidden[:depth]]
         weights = [
             mlp((columns, share), rng=rng, dtype=dtype).get_parameter("0.weight")
-            for columns, share in zip(holders, shares)
+            for columns, share in zip(holders, shares[0])
         ]
         kinds = [activation] * len(hidden) if isinstance(activation, str) else list(activation)
-        widths = sum(shares), *hidden[1:], n_outputs
-        rest = mlp(widths, rng=rng, activation=kinds[1:], dtype=dtype)
-        behind_h1 = nn.Sequential(*activations(kinds[:1], 1), *list(rest)[:-1])
-        super().__init__(holders, weights, behind_h1, rest[-1])
+        own = activations(kinds[:depth], depth)
+        behind_h1 = own[:1]
+        for inward, outward, after in zip(shares, shares[1:], own[1:]):
+            behind_h1 += [Blocks(inward, outward, rng=rng, dtype=dtype), after]
+        widths = sum(shares[-1]), *hidden[depth:], n_outputs
+        rest = mlp(widths, rng=rng, activation=kinds[depth:], dtype=dtype)
+        super().__init__(holders, weights, nn.Sequential(*behind_h1, *list(rest)[:-1]), rest[-1])
 
     def first(self, parts: Sequence[Tensor]) -> Tensor:
         """h1 of these rows, the holders' neurons side by side: (N, hidden[0]), or (N, k) if that is
         more."""
         return torch.cat([part @ theta for part, theta in zip(parts, self.theta)], dim=1)
+
+
+class Blocks(nn.Linear):
+    """A layer of several holders side by side: each one's neurons read its own alone.
+
+    y = x (W * mask)^T + b,    mask: 1 in a holder's block, 0 elsewhere
+
+    inward, outward: neurons of each holder before the layer and in it.
+    rng, dtype: each block starts as a layer of `models.mlp` does.
+
+    >>> layer = Blocks([2, 1], [1, 1], rng=torch.Generator().manual_seed(0))
+    >>> layer.mask.tolist()
+    [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    mask: Tensor
+
+    def __init__(
+        self,
+        inward: Sequence[int],
+        outward: Sequence[int],
+        *,
+        rng: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ):
+        super().__init__(sum(inward), sum(outward), device="meta", dtype=dtype)  # draws nothing
+        blocks = [mlp(sizes, rng=rng, dtype=dtype)[0] for sizes in zip(inward, outward)]
+        weights, biases = zip(*([of.detach() for of in block.parameters()] for block in blocks))
+        self.weight = nn.Parameter(torch.block_diag(*weights))
+        self.bias = nn.Parameter(torch.cat(biases))
+        self.register_buffer("mask", torch.block_diag(*map(torch.ones_like, weights)))
+
+    def masked(self, weight: Tensor) -> Tensor:
+        """Weights (..., out, in) without those between two holders."""
+        return weight * self.mask
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.masked(self.weight), self.bias)
 
 
 def even_widths(total: int, k: int) -> list[int]:

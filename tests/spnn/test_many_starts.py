@@ -42,6 +42,10 @@ TRAIN, TEST = rows(90, 1), rows(70, 2)
 KINDS = {
     "NN": (rivals.NN, {"activation": ("sigmoid", "relu")}),
     "SplitNN": (rivals.SplitNN, {"activation": ("sigmoid", "relu")}),
+    "SplitNN, two layers a holder": (
+        rivals.SplitNN,
+        {"activation": ("sigmoid", "relu"), "depth": 2},
+    ),
     "SecureML": (
         rivals.PiecewiseNet,
         {"activation": ("piecewise", "relu"), "dtype": torch.float32},

@@ -1,5 +1,7 @@
 """The rivals of SPNN: NN is models.mlp cut in three, SplitNN is NN with blocks of zeros."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -103,6 +105,44 @@ def test_no_holders_column_reaches_anothers_neurons():
         start = end
 
 
+@pytest.mark.parametrize("holders", [[3, 3, 2], [2] * 6])
+def test_deep_encoders_are_networks_of_their_holders_alone(holders):
+    """Each holder's two layers are computed apart, and concatenated for the server's layer."""
+    net = SplitNN(holders, (7, 5, 4), rng=rng(), dtype=torch.float64, depth=2)
+    parts = columns(holders, n=40)
+    first, second = (even_widths(max(width, len(holders)), len(holders)) for width in (7, 5))
+    blocks, server = net.hidden[1], net.hidden[3]
+    encoded, row, column = [], 0, 0
+    for part, theta, inward, outward in zip(parts, net.theta, first, second):
+        weight = blocks.weight[row : row + outward, column : column + inward]
+        own = torch.sigmoid(part @ theta) @ weight.T + blocks.bias[row : row + outward]
+        encoded.append(torch.sigmoid(own))
+        row, column = row + outward, column + inward
+    assert (row, column) == tuple(blocks.weight.shape)
+    expected = net.output(torch.sigmoid(server(torch.cat(encoded, dim=1))))
+    torch.testing.assert_close(net.logits(parts), expected.detach(), rtol=1e-12, atol=1e-14)
+
+
+def test_training_leaves_no_weight_between_two_holders():
+    net = SplitNN([3, 3], (4, 4), rng=rng(), depth=2)
+    net.prepare([part.float() for part in columns([3, 3], n=20)])
+    steps = torch.optim.SGD(net.parameters(), lr=0.5)
+    before = net.hidden[1].weight.detach().clone()
+    for _ in range(3):
+        steps.zero_grad()
+        net(torch.arange(20)).square().mean().backward()
+        steps.step()
+    moved = (net.hidden[1].weight.detach() != before).tolist()
+    assert moved == [[True] * 2 + [False] * 2] * 2 + [[False] * 2 + [True] * 2] * 2
+    assert not net.hidden[1].weight[:2, 2:].any()
+
+
+@pytest.mark.parametrize("depth", [0, 3, 1.5])
+def test_a_depth_out_of_range_is_refused(depth):
+    with pytest.raises(ValueError, match="depth must be one of 1, 2, got"):
+        SplitNN([3, 3], (4, 4), rng=rng(), depth=depth)
+
+
 def test_every_activation_stands_where_it_was_asked_for():
     kinds = ("sigmoid", "piecewise", "relu")
     net = SplitNN([3, 3], (4, 4, 4), activation=kinds, rng=rng())
@@ -112,7 +152,7 @@ def test_every_activation_stands_where_it_was_asked_for():
 
 def test_the_start_is_drawn_from_rng_alone():
     before = torch.get_rng_state()
-    for make in (NN, SplitNN):
+    for make in (NN, SplitNN, partial(SplitNN, depth=2)):
         first, again, other = (make([3, 2], (4, 4), rng=rng(seed)) for seed in (1, 1, 2))
         assert all(torch.equal(p, q) for p, q in zip(first.parameters(), again.parameters()))
         assert not torch.equal(first.theta[0], other.theta[0])
