@@ -20,7 +20,6 @@ def test_no_row_picture_or_number_is_of_older_code_but_those_that_wait_for_their
 # Settings that were tried before figures/code_versions.json kept their record's code.
 WAITING_SETTINGS = {
     "kanodia2020.paper.standin.csv",
-    "kanodia2020.real.csv",
     "kanodia2020.standin.csv",
     "wang2018.standin.csv",
     "wu2020.paper.standin.csv",
