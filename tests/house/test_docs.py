@@ -34,7 +34,7 @@ QUOTED = {
     "kanodia2020.library.shuffled": "5.9",
     "zhou2021.labels.server.fraud": "1.00",
     "zhou2021.server.known_records.sgld": "1.00",
-    "zhou2021.table2.reduces": ".13",
+    "zhou2021.table2.sgld_attack": ".50",
     "zhou2021.table2.reduces_adaptive": ".02",
 }
 
