@@ -37,7 +37,7 @@ def settings_cell():
                 exec(cell["source"], kept[name])
         space = kept[name] | DEFAULTS[name] | given
         for cell in code[:at]:
-            if cell["source"].startswith("sizes = "):  # they may name a parameter
+            if cell["source"].startswith("sizes "):  # they may name a parameter
                 exec(cell["source"], space)
         exec(code[at]["source"], space)
         return space["settings"]
