@@ -24,10 +24,7 @@ WAITING_SETTINGS = {
     "wang2018.standin.csv",
     "wu2020.paper.standin.csv",
     "wu2020.standin.csv",
-    "zhou2021_attacks.real.csv",
     "zhou2021_attacks.standin.csv",
-    "zhou2021_method.real.csv",
-    "zhou2021_method.standin.csv",
 }
 
 
