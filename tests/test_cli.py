@@ -62,6 +62,7 @@ REFUSED = [
         "wu2020.psi.optimum_fraud is a row, not a run: "
         "type ppkit claims --rows wu2020.psi.optimum_fraud",
     ),
+    (["claims", "wu2020"], "wu2020 is a paper, not a run: type ppkit claims --rows wu2020"),
     (["compare", "latest", "20990101"], "unknown run 'latest': there are none yet"),
     (["reference", "20990101"], "unknown run '20990101': there are none yet"),
 ]

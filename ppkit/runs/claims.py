@@ -34,10 +34,11 @@ def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
     where other ids begin with it.
     turned: list the claims that a choice or other data turn.  None of these: what came out, in
     short.
-    Refused if no row has this beginning, or if `run` is the id of a row.
+    Refused if no row has this beginning, or if `run` is the id of a row or of a paper.
     """
-    if run in statements.every_claim():
-        raise Refused(f"{run} is a row, not a run: type ppkit claims --rows {run}")
+    kinds = {"row": statements.every_claim(), "paper": statements.papers()}
+    for kind in (kind for kind, names in kinds.items() if run in names):
+        raise Refused(f"{run} is a {kind}, not a run: type ppkit claims --rows {run}")
     if run is None and not (project.root() / REFERENCE).exists():
         run = newest_run()
     every = rows_of(run)
