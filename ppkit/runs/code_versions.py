@@ -110,7 +110,7 @@ def settings_file(batch: "RunFolder") -> str:
     """The file of figures/settings in which a batch at the settings of a record is kept."""
     record = batch.record
     size = "paper." if record["profile"] == "paper" else ""
-    return f"{record['batch']}.{size}{record['data']}.csv"
+    return f"{record['batch']}.{size}{record['data']}.json"
 
 
 def is_older(run: str, notebook: str) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 from ppkit import project
 from ppkit.runs import Refused, catalogue, code_versions, json_files, run_folder
 from ppkit.runs.run_folder import RunFolder
-from ppkit.verdicts import curves, ledger, robustness, rows
+from ppkit.verdicts import curves, ledger, robustness, rows, settings_files
 from ppkit.verdicts.rows import Row
 
 LARGEST_PICTURE = 200_000  # bytes
@@ -109,20 +109,16 @@ def _refuse_other_points(batch: RunFolder) -> None:
 
 
 def _settings(batch: RunFolder, folder: Path) -> None:
-    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.csv, and at the
-    paper's size in <record>.paper.<data>.csv."""
+    """Keep what a batch found at each setting, in figures/settings/<record>.<data>.json, and at the
+    paper's size in <record>.paper.<data>.json."""
     record = batch.record["batch"]
     table = pd.read_parquet(batch.path / "table.parquet")
     for choice in robustness.choices(record):  # the table has what differs between its points
         name = choice.parameter
         table[name] = [str(batch.notebooks[point]["parameters"][name]) for point in table["point"]]
     (folder / "settings").mkdir(exist_ok=True)
-    robustness.moved(record, table).to_csv(
-        folder / "settings" / code_versions.settings_file(batch),
-        index=False,
-        float_format="%.4g",
-        lineterminator="\n",
-    )
+    file = folder / "settings" / code_versions.settings_file(batch)
+    settings_files.write(file, robustness.moved(record, table))
 
 
 def _measured(run: RunFolder, about: dict[str, Any], folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ppkit import project
 from ppkit.validation import fields_of
-from ppkit.verdicts import ledger, rules, statements, wording
+from ppkit.verdicts import ledger, rules, settings_files, statements, wording
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 from ppkit.verdicts.statements import Claim
 
@@ -190,7 +190,7 @@ def moved(record: str, table: pd.DataFrame) -> pd.DataFrame:
     plain = kept["alone"].map(rules.plain)
     turned = plain[~plain.isin(rules.OPEN)].groupby(kept["claim"]).nunique() > 1
     may = kept["claim"].map(lambda id: any(one.moves(id) for one in every) or turned.get(id, False))
-    return kept[may].astype(dict.fromkeys(names, str)).sort_values(["claim"], kind="stable")
+    return kept[may].astype(dict.fromkeys(names, str))
 
 
 def settings_of(row: Row) -> pd.DataFrame:
@@ -225,13 +225,11 @@ def _kept(size: str = "") -> Iterator[tuple[str, list[Choice], str, str, pd.Data
 
     size: "paper." for the files at the paper's size.
     """
-    import pandas as pd
-
-    for file in sorted((project.root() / "figures/settings").glob("*.csv"), reverse=True):
+    for file in sorted((project.root() / "figures/settings").glob("*.json"), reverse=True):
         record, _, rest = file.name.partition(".")
         if rest.startswith("paper.") == bool(size):
             every = choices(record)
-            table = pd.read_csv(file, dtype={one.parameter: str for one in every})
+            table = settings_files.read(file)
             for (id, data), lines in table.groupby(["claim", table["data"].map(wording.kind)]):
                 yield record, every, id, data, lines
 

@@ -19,17 +19,17 @@ def test_no_row_picture_or_number_is_of_older_code_but_those_that_wait_for_their
 
 # Settings that were tried before figures/code_versions.json kept their record's code.
 WAITING_SETTINGS = {
-    "kanodia2020.paper.standin.csv",
-    "kanodia2020.standin.csv",
-    "wang2018.standin.csv",
-    "wu2020.paper.standin.csv",
-    "wu2020.standin.csv",
-    "zhou2021_attacks.standin.csv",
+    "kanodia2020.paper.standin.json",
+    "kanodia2020.standin.json",
+    "wang2018.standin.json",
+    "wu2020.paper.standin.json",
+    "wu2020.standin.json",
+    "zhou2021_attacks.standin.json",
 }
 
 
 def test_no_settings_are_of_older_code_but_those_that_wait_for_their_batch():
-    files = (root() / "figures" / "settings").glob("*.csv")
+    files = (root() / "figures" / "settings").glob("*.json")
     older = {file.name for file in files if code_versions.settings_are_older(file.name)}
     assert older == WAITING_SETTINGS
 

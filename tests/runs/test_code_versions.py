@@ -110,10 +110,10 @@ def test_settings_are_older_once_their_record_s_code_has_changed(project, kept):
         point.parent.mkdir(parents=True)
         written(point, "SEED = 0", "print(1)", injected=f"SEED = {seed}")
     name = code_versions.settings_file(batch)
-    assert name == "wu2020.standin.csv" and code_versions.settings_are_older(name)
+    assert name == "wu2020.standin.json" and code_versions.settings_are_older(name)
     file = project.folder / "figures/settings" / name
     file.parent.mkdir(parents=True)
-    file.write_text("claim\n")
+    file.write_text("{}\n")
     code_versions.keep(code_versions.found_with([], [batch]), [], {})
     assert not code_versions.settings_are_older(name)
     written(record, "SEED = 0", "print(2)")

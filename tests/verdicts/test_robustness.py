@@ -12,7 +12,17 @@ import pytest
 from house import ROOT
 
 from ppkit.runs import Refused, index, json_files, reference, run_folder
-from ppkit.verdicts import curves, ledger, pages, robustness, rows, rules, statements, wording
+from ppkit.verdicts import (
+    curves,
+    ledger,
+    pages,
+    robustness,
+    rows,
+    rules,
+    settings_files,
+    statements,
+    wording,
+)
 from ppkit.verdicts.robustness import Choice
 from ppkit.verdicts.rows import Robustness, Row, Sighting, Turn
 from ppkit.verdicts.statements import Claim
@@ -701,9 +711,9 @@ def test_the_reference_keeps_settings_robustness_and_curve(project):
         ("box 5.0", 5.0, NO),
     ]
     assert scale.robustness is None and scale.verdict == "reproduced"
-    text = (project / "figures/settings/wu2020.standin.csv").read_text()
-    assert "fig2.order" in text and "theorem1" not in text  # no choice can move a formula
-    assert "0.7" in {line.split(",")[3] for line in text.splitlines()}  # excluded, and kept
+    tried = settings_files.read(project / "figures/settings/wu2020.standin.json")
+    assert set(tried["claim"]) == {"wu2020.fig2.order"}  # no choice can move a formula
+    assert "0.7" in set(tried["BOX"])  # excluded, and kept
     assert [file.stem for file in (project / "figures/settings").glob("*.png")] == [order.cause]
     curve = (project / "figures/settings" / f"{order.cause}.png").read_bytes()
     curves.draw_all([*kept.values()], project / "figures/settings")
@@ -715,9 +725,9 @@ def test_the_reference_keeps_settings_robustness_and_curve(project):
 @pytest.mark.slow
 def test_a_row_whose_choice_was_taken_back_has_its_verdict_again(project):
     reference.keep(["b"])
-    (file,) = (project / "figures/settings").glob("*.csv")
-    table = pd.read_csv(file, dtype={"BOX": str})
-    table[table["BOX"] != "5.0"].to_csv(file, index=False)
+    (file,) = (project / "figures/settings").glob("*.json")
+    table = settings_files.read(file)
+    settings_files.write(file, table[table["BOX"] != "5.0"])
     reference.keep([])
     order = kept_in(project)["fig2.order"]
     assert order.verdict == "reproduced" and not order.robustness.turns
@@ -793,8 +803,8 @@ def test_what_keeps_its_credit_by_its_size_is_tried_in_full_where_it_turns(proje
         reference.keep(["p"])
     batch(project / "runs/q", "paper", points)
     reference.keep(["q"])
-    file = project / "figures/settings/wu2020.paper.standin.csv"
-    assert set(pd.read_csv(file)["claim"]) == {"wu2020.fig2.order"}
+    file = project / "figures/settings/wu2020.paper.standin.json"
+    assert set(settings_files.read(file)["claim"]) == {"wu2020.fig2.order"}
     order = kept_in(project)["fig2.order"]
     (at,) = order.robustness.larger
     assert (at.choice, at.verdict, at.value) == ("box", NO, 5.0)
