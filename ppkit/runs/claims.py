@@ -37,8 +37,9 @@ def show(run: str | None, *, beginning: str = "", turned: bool = False) -> None:
     Refused if no row has this beginning, or if `run` is the id of a row or of a paper.
     """
     kinds = {"row": statements.every_claim(), "paper": statements.papers()}
-    for kind in (kind for kind, names in kinds.items() if run in names):
-        raise Refused(f"{run} is a {kind}, not a run: type ppkit claims --rows {run}")
+    for kind, names in kinds.items():
+        if run in names:
+            raise Refused(f"{run} is a {kind}, not a run: type ppkit claims --rows {run}")
     if run is None and not (project.root() / REFERENCE).exists():
         run = newest_run()
     every = rows_of(run)
