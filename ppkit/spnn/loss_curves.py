@@ -1,8 +1,8 @@
-"""How the loss goes from epoch to epoch, as Figs 6 and 7 of zhou2021 draw it: means of five
-repetitions.
+"""How the loss goes from epoch to epoch, for Figs 6 and 7 of zhou2021.
 
-One epoch of SGD moves a loss by more than its trend. So every measure here is of means of five
-epochs in a row, training loss and test loss alike.
+The paper draws average losses. We read them as averages of its five repetitions (6.1). With small
+batches one epoch moves a loss by more than its trend. So every measure is of means of five epochs
+in a row: a loss counts as falling where it is lower five epochs later.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ EPOCHS = 5
 
 
 def means(by_split: Sequence[Sequence[Record]], what: str) -> np.ndarray:
-    """The curves that the paper would draw: each is the mean of five splits, start by start.
+    """The curves that are judged: each is the mean of five splits, start by start.
 
     by_split: the records of the starts of each split, (splits, starts), with one look an epoch.
     what: "train_loss" or "test_loss".

@@ -232,7 +232,9 @@ def claim_fails_if_attained(evidence: Evidence) -> Outcome:
     attained, claimed = _one(evidence.values), _one(_against(evidence))
     if attained > claimed + 1e-9 * abs(claimed):
         return Outcome(
-            REFUTED, attained, why=f"the claim allows at most {claimed:.4g}, attained {attained:.4g}"
+            REFUTED,
+            attained,
+            why=f"the claim allows at most {claimed:.4g}, attained {attained:.4g}",
         )
     if evidence.proven is not None and evidence.proven <= claimed + 1e-9 * abs(claimed):
         return Outcome(

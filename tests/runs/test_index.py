@@ -149,7 +149,9 @@ def test_the_outcome_shows_the_claims_that_a_paper_is_read_for(folder):
     rows.write(folder.path / "claims.json", own, run={}, pictures={})
     text = index.write(folder).read_text("utf-8")
     outcome = text.partition('id="outcome"')[2].partition("<h2")[0]
-    assert "Of the 1 claim that this run measured: 1 reproduced." in outcome  # none of a paper that did not run
+    assert (
+        "Of the 1 claim that this run measured: 1 reproduced." in outcome
+    )  # none of a paper that did not run
     assert "<li>" in outcome and "paper 18.50, ours 18.51" in outcome
 
 
@@ -186,7 +188,9 @@ def test_the_index_shows_the_two_runs_of_which_a_row_s_verdict_is_made(folder):
     rows.write(folder.path / "claims.json", own, run={}, pictures={})
     text = index.write(folder).read_text("utf-8")
     assert "clip 1: 18.51 (reproduced) against clip 10: 2 (not reproduced)" in text
-    assert "Of the 1 claim that this run measured: 1 that depend on a choice or on the data." in text
+    assert (
+        "Of the 1 claim that this run measured: 1 that depend on a choice or on the data." in text
+    )
     assert 'data-verdict="depends on"' in text and "◇&nbsp;depends on clip" in text
 
 
