@@ -23,7 +23,6 @@ WAITING_SETTINGS = {
     "wang2018.standin.json",
     "wu2020.paper.standin.json",
     "wu2020.standin.json",
-    "zhou2021_attacks.standin.json",
 }
 
 
