@@ -149,9 +149,8 @@ def test_the_outcome_shows_the_claims_that_a_paper_is_read_for(folder):
     rows.write(folder.path / "claims.json", own, run={}, pictures={})
     text = index.write(folder).read_text("utf-8")
     outcome = text.partition('id="outcome"')[2].partition("<h2")[0]
-    assert (
-        "Of the 1 claim that this run measured: 1 reproduced." in outcome
-    )  # none of a paper that did not run
+    # none of a paper that did not run
+    assert "Of the 1 claim that this run measured: 1 reproduced." in outcome
     assert "<li>" in outcome and "paper 18.50, ours 18.51" in outcome
 
 

@@ -64,3 +64,7 @@ def test_too_few_epochs_are_refused():
         loss_curves.rise(np.ones(5))
     with pytest.raises(ValueError, match="six epochs"):
         loss_curves.falling(np.ones(6))
+
+
+def test_a_loss_that_stands_still_does_not_fall():
+    assert loss_curves.falling(np.ones(20)) == 0 and loss_curves.rise(np.ones(20)) == 0
