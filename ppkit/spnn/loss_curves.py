@@ -61,6 +61,7 @@ def rise(curve: np.ndarray) -> np.ndarray:
     """How far the smooth loss at the end lies above its lowest: the last over the lowest, minus 1.
 
     curve: (..., epochs + 1), losses > 0.  Returns (...), >= 0.
+    ValueError if there are fewer than five epochs.
 
     >>> rise(np.array([9.0, 5, 4, 3, 2, 1, 6])).round(3).tolist()
     0.067
