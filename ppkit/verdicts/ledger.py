@@ -438,7 +438,7 @@ def decided(claim: Claim, results: list[Result]) -> Row:
         **vars(first),
         verdict=first.alone,
         rule=claim.rule_name,
-        stale=first.rule_digest not in ("", claim.rule_digest),
+        stale=claim.kind != "question" and first.rule_digest not in ("", claim.rule_digest),
         also=also,
     )
     if rules.plain(first.alone) == rules.NOT_TRIED or claim.kind != "claim":

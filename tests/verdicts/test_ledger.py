@@ -137,6 +137,9 @@ def test_a_rule_that_changed_after_the_run_marks_its_row_until_it_runs_again(cla
     assert ledger.best([old], [again])[0].stale is False
     [unknown] = ledger.best([replace(row, rule_digest="")], ledger.merge([]))
     assert not unknown.stale  # a run that did not keep its rules tells nothing
+    claims_of(kind="question", **MEASURED)
+    [asked] = ledger.best([row], ledger.merge([]))
+    assert (asked.stale, asked.verdict) == (False, "answered")  # it has no rule that could be newer
 
 
 def test_an_amendment_stands_in_the_reason_of_its_row(claims_of):

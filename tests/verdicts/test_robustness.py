@@ -845,8 +845,8 @@ def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project,
         {"BOX": "5.0"},
         {"CARD_L1": "200.0", "STEP": "0.3"},
     ]
-    named = statements.every_claim()["wu2020.fig9.inside"].witness["choice"]
-    by_rows = replace(kept[0], id="wu2020.fig9.inside", depends_on=[named, "clip_cards"])
+    named = statements.every_claim()["wu2020.fig11.second_records"].witness["choice"]
+    by_rows = replace(kept[0], id="wu2020.fig11.second_records", depends_on=[named, "clip_cards"])
     ids.add(by_rows.id)  # its own rows turn it already, whatever else does
     monkeypatch.setattr(robustness.ledger, "reference", lambda: [by_rows])
     with pytest.raises(ValueError, match="no setting of wu2020 turns"):
