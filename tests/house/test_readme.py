@@ -284,3 +284,5 @@ def test_readme_counts_the_rows_and_their_settings_as_the_reference_does():
     )
     by_data = re.search(r"\*\*depend on the data: (\d+)\*\*", verdicts)
     assert re.search(told, text).groups() == counted.groups() + by_data.groups()
+    short_of_rows = re.search(r"(\d+) more need more real rows", verdicts)
+    assert re.search(r"(\d+) claims need more real rows", text)[1] == short_of_rows[1]
