@@ -23,7 +23,6 @@ def test_no_row_picture_or_number_is_of_older_code_but_those_that_wait_for_their
 WAITING_SETTINGS = {
     "kanodia2020.paper.standin.json",
     "wu2020.paper.standin.json",
-    "wu2020.standin.json",
 }
 
 
