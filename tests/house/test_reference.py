@@ -5,7 +5,7 @@ import re
 
 from ppkit.project import root
 from ppkit.runs import code_versions, json_files
-from ppkit.verdicts import rows, rules
+from ppkit.verdicts import ledger, robustness, rows, rules
 
 # Records that changed after a run whose rows still stand, and why that run has not been made again.
 # A record goes from here by its run; one that changes comes here or is run again.
@@ -27,6 +27,13 @@ def test_no_settings_are_of_older_code_but_those_that_wait_for_their_batch():
     files = (root() / "figures" / "settings").glob("*.json")
     older = {file.name for file in files if code_versions.settings_are_older(file.name)}
     assert older == WAITING_SETTINGS
+
+
+def test_each_verdict_is_what_todays_rules_and_the_kept_settings_make_of_what_was_found():
+    """`ppkit reference` was run after the last change of a rule, a word or a file of settings."""
+    _, kept = rows.read(root() / "figures" / "claims.json")
+    again = robustness.settled(ledger.best(kept, ledger.merge([])))
+    assert {row.id: row for row in again} == {row.id: row for row in kept}
 
 
 def test_no_decided_claim_has_an_interval_that_holds_the_other_verdict_too():
