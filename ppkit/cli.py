@@ -152,7 +152,7 @@ def reproduce(
         typer.Option(
             "--settings",
             help="at every setting of the record's choices file; with --profile paper, at those "
-            "few that turn, at the quick size, what the paper's size reproduced",
+            "few single ones that turn, at the quick size, what the paper's size reproduced",
         ),
     ] = False,
     limit: Annotated[

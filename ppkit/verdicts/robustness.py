@@ -138,8 +138,10 @@ def to_try_in_full(record: str) -> list[dict[str, str]]:
     from the main setting.
 
     A claim that was reproduced at the paper's size keeps its credit where a setting turns it at the
-    quick size (`settled`). These are few settings that hold, of each such claim, at least one that
-    turns it: again and again the one that turns most claims of those that are left.
+    quick size (`settled`). These are few settings that hold, of each claim that one choice by
+    itself turns against the paper, at least one such setting: again and again the one that turns
+    most claims of those that are left.  Several choices at once are not tried in full: that each by
+    itself keeps the claim is the kinder reading.
 
     ValueError if there is no such claim.
     """
@@ -149,7 +151,7 @@ def to_try_in_full(record: str) -> list[dict[str, str]]:
     for row in ledger.reference():
         if row.id in kept and _keeps_credit_by_its_size(row):
             for turn in row.robustness.turns if row.robustness else ():
-                if {*turn.choice.split(" and ")} <= {*every}:
+                if turn.choice in every and turn.verdict != rules.REPRODUCED:
                     turning.setdefault((turn.choice, turn.at), set()).add(row.id)
     if not turning:
         raise ValueError(f"no setting of {record} turns a claim that the paper's size reproduced")
@@ -158,8 +160,7 @@ def to_try_in_full(record: str) -> list[dict[str, str]]:
         most = max(turning, key=lambda at: len(turning[at] & left))
         left -= turning[most]
         choice, at = most
-        named = [every[name] for name in choice.split(" and ")]
-        found.append(dict(zip(named, at.split(", "), strict=True)))
+        found.append({every[choice]: at})
     return found
 
 
@@ -431,6 +432,7 @@ def settled(rows: list[Row]) -> list[Row]:
     In a run of the settings' own size they turn it, too, but where several were tried in full these
     decide there as well, so that every page says the same.
     What was refuted by one counter-example stays: at another setting it is still one.
+    A setting at which a claim is undecided turns nothing.
     """
     tried, every = of_rows({row.id for row in rows}), choices()
     by_id, claims = {row.id: row for row in rows}, statements.every_claim()
@@ -452,7 +454,7 @@ def _with_both(row: Row, beside: Row) -> Row:
     """The row with the witness of its claim's other rows, and with the settings that turn it at the
     paper's size, too."""
     larger = row.robustness.larger if row.robustness and row.profile == "paper" else []
-    turning = [turn for turn in larger if turn.verdict != row.alone]
+    turning = [turn for turn in larger if turn.verdict not in (row.alone, *rules.OPEN)]
     names = dict.fromkeys(name for turn in turning for name in turn.choice.split(" and "))
     said = " ".join(beside.depends_on)  # by the claim's file, in words of its own
     depends_on = [*beside.depends_on, *(n for n in names if n.replace("_", " ") not in said)]
@@ -495,9 +497,10 @@ def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
     """
     if row.kind != "claim" or row.verdict not in (rules.REPRODUCED, rules.NOT_REPRODUCED):
         return row
-    in_full = one.larger if len(one.larger) > 1 else []
+    decided = [turn for turn in one.larger if turn.verdict not in rules.OPEN]
+    in_full = decided if len(decided) > 1 else []
     if row.profile == "paper":
-        differing = [turn for turn in one.larger if turn.verdict != row.alone]
+        differing = [turn for turn in decided if turn.verdict != row.alone]
         if differing:
             main = _sighting(row, "the main setting", row.value, row.alone)
             return _depends(row, differing, main, differing[0])

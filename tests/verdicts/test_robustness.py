@@ -814,10 +814,12 @@ def test_what_keeps_its_credit_by_its_size_is_tried_in_full_where_it_turns(proje
 
 def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project, monkeypatch):
     turns = {  # of claims that no other row turns
-        "fig2.order": [("box", "5.0"), ("clip_loans", "25.0")],
-        "fig3.falls": [("box", "5.0"), ("first_step", "0.3")],
-        "fig7.order": [("clip_cards and first_step", "200.0, 0.3")],
-        "fig6.first_large": [("nobody's choice", "1")],
+        "fig2.order": [("box", "5.0", NO), ("clip_loans", "25.0", NO)],
+        "fig3.falls": [("box", "5.0", NO), ("first_step", "0.3", NO)],
+        "fig7.order": [("clip_cards and first_step", "200.0, 0.3", NO)],  # each alone keeps it
+        "fig6.third": [("clip_cards", "40.0", "reproduced")],  # it speaks for the paper
+        "fig6.best": [("clip_cards", "5.0", "reproduced"), ("clip_cards", "200.0", NO)],
+        "fig6.first_large": [("nobody's choice", "1", NO)],
     }
     reference.keep(["b"])
     kept = [
@@ -829,7 +831,8 @@ def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project,
             robustness=replace(
                 FIRM,
                 turns=[
-                    Turn(choice=c, at=at, verdict=NO, value=0.5) for c, at in turns[row.short_id]
+                    Turn(choice=choice, at=at, verdict=verdict, value=0.5)
+                    for choice, at, verdict in turns[row.short_id]
                 ],
             ),
         )
@@ -841,10 +844,7 @@ def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project,
     monkeypatch.setattr(
         robustness, "_kept", lambda size="": (("wu2020", [], id, "stand-in", None) for id in ids)
     )
-    assert robustness.to_try_in_full("wu2020") == [
-        {"BOX": "5.0"},
-        {"CARD_L1": "200.0", "STEP": "0.3"},
-    ]
+    assert robustness.to_try_in_full("wu2020") == [{"BOX": "5.0"}, {"CARD_L1": "200.0"}]
     named = statements.every_claim()["wu2020.fig11.second_records"].witness["choice"]
     by_rows = replace(kept[0], id="wu2020.fig11.second_records", depends_on=[named, "clip_cards"])
     ids.add(by_rows.id)  # its own rows turn it already, whatever else does
@@ -878,6 +878,20 @@ def test_what_turns_at_the_papers_size_has_no_credit_even_if_the_small_settings_
         ("first step 0.3", NO),
         ("first step 2.0", "reproduced"),
     ]
+
+
+def test_a_setting_that_decides_nothing_at_the_papers_size_turns_nothing(tried):
+    at = Turn(choice="first_step", at="first step 0.3", verdict="undecided", value=0.125)
+    tried({"stand-in": replace(ALIKE, larger=[at])})
+    assert settled(ROW).verdict == "reproduced"
+    kept = replace(at, at="first step 2.0", verdict="reproduced", value=0.75)
+    tried({"stand-in": replace(ALIKE, larger=[at, kept])})
+    assert settled(replace(ROW, profile="quick")).verdict == "reproduced"
+    against = replace(at, at="first step 0.1", verdict=NO)
+    tried({"stand-in": replace(ALIKE, larger=[at, kept, against])})
+    small = settled(replace(ROW, profile="quick"))
+    assert [seen.setting for seen in small.witness] == ["first step 2.0", "first step 0.1"]
+    assert settled(ROW).witness[-1].setting == "first step 0.1"
 
 
 def test_a_setting_of_what_may_move_a_row_counts_once_whatever_else_was_changed():
