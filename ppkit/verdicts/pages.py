@@ -22,7 +22,7 @@ def scoreboard(rows: list[Row]) -> str:
     heads = [f"{wording.SYMBOLS.get(name, '')} {name}".strip() for name in counts]
     table = markdown_table(("paper", *heads), (map(str, line) for line in counts.itertuples()))
     claims = [row for row in rows if row.kind == "claim"]
-    tried = [row.robustness for row in claims if row.robustness]
+    tried = [row for row in claims if row.robustness]
     turned = sum(row.depends_on == [ledger.OTHER_DATA] for row in claims)
     chosen = sum(rules.plain(row.verdict) == rules.DEPENDS for row in claims) - turned
     beside = [row for row in claims if row.also]
@@ -37,7 +37,7 @@ def scoreboard(rows: list[Row]) -> str:
         f"interval or a choice leaves room: {len(unclear)}{names and f' ({names})'}. "
         f"{len(beside) - len(twice)} more need more real rows than are at hand. "
         f"Claims tried at other settings of what the paper leaves open: {len(tried)}; the same in "
-        f"every setting: {sum(one.tried == one.same for one in tried)}; "
+        f"every setting: {sum(map(robustness.never_turned, tried))}; "
         f"**depend on a choice, and have no credit: {chosen}**."
     )
 

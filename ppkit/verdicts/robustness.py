@@ -614,8 +614,9 @@ class Soft:
 
     @property
     def turning(self) -> str:
-        """Where it turns."""
-        return wording.turning(self.robustness.turns) or "several choices together"
+        """Where it turns, and whether only at a smaller size than the one that decided."""
+        where = wording.turning(self.robustness.turns) or "several choices together"
+        return where + wording.at_a_smaller_size(self.row)
 
     @property
     def left_open(self) -> str:
@@ -628,6 +629,14 @@ class Soft:
             and not one.draw
             and (one.name in turned if turned else one.moves(self.row.id))
         )
+
+
+def never_turned(row: Row) -> bool:
+    """Whether a row has its verdict at every setting tried: of the settings' own size, and of the
+    paper's, where a setting that decides nothing turns nothing."""
+    one = row.robustness
+    in_full = {turn.verdict for turn in one.larger} if one else set()
+    return one is not None and one.same == one.tried and in_full <= {row.alone, *rules.OPEN}
 
 
 def softest(rows: list[Row]) -> list[Soft]:
@@ -657,14 +666,12 @@ def summary(rows: list[Row]) -> str:
     """How robust the claims of a finding are, and the least robust one, in words; if it has none
     that was tried, why; "" if it has no claim."""
     claims = [row for row in rows if row.kind == "claim"]
-    tried = [row.robustness for row in claims if row.robustness]
+    tried = [row for row in claims if row.robustness]
     if not tried:
         return "; ".join(dict.fromkeys(row.not_varied for row in claims if row.not_varied))
-    alike = sum(one.tried == one.same for one in tried)
-    said = f"{alike} of {len(tried)} the same in every setting tried"
+    said = f"{sum(map(never_turned, tried))} of {len(tried)} the same in every setting tried"
     for soft in softest(claims)[:1]:
         least, at = wording.alike(soft.row, soft.robustness), wording.in_full(soft.robustness)
-        turning = soft.turning + wording.at_a_smaller_size(soft.row)
-        turned_by = ", ".join(filter(None, (turning, at)))
+        turned_by = ", ".join(filter(None, (soft.turning, at)))
         said += f", least robust `{soft.row.short_id}`: {least}, turned by {turned_by}"
     return said

@@ -120,7 +120,7 @@ def agreement(value: float, printed: str) -> str:
 
 def within(evidence: Evidence) -> Outcome:
     """Reproduced if the mean (its interval included) and 80% of seeds lie within abs (or rel times
-    the target) of the target.
+    the target) of the target; over splits and starts the interval alone decides.
 
     level: true where the number is no difference (an AUC), so that its sign says nothing: no
     direction holds.  better: "higher" or "lower", where a number on that side of the target is
@@ -196,14 +196,14 @@ def slope(evidence: Evidence) -> Outcome:
 
 
 def at_least(evidence: Evidence) -> Outcome:
-    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; the
-    direction holds if 80% exceed 0."""
+    """Reproduced if the mean (its interval included) and 80% of seeds reach the threshold; over
+    splits and starts the interval alone decides. The direction holds if 80% exceed 0."""
     return _one_sided(evidence, sign=1)
 
 
 def at_most(evidence: Evidence) -> Outcome:
     """Reproduced if the mean (its interval included) and 80% of seeds stay at or under the
-    threshold."""
+    threshold; over splits and starts the interval alone decides."""
     return _one_sided(evidence, sign=-1)
 
 

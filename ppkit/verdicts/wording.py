@@ -165,14 +165,13 @@ def robust(row: Row) -> str:
 
 
 def at_a_smaller_size(row: Row) -> str:
-    """What stands behind the settings that turn a row at their own size and leave its verdict as
-    it is; "" for any other row."""
-    if row.depends_on or row.profile != "paper":
+    """What stands behind the settings that turn a row at their own size, if the row was decided at
+    the paper's and some were tried there too, or its verdict stayed; "" for any other row."""
+    if row.kind != "claim" or row.profile != "paper":
         return ""
-    if row.kind != "claim" or row.verdict != rules.REPRODUCED:
-        return ""
-    in_full_too = row.robustness is not None and row.robustness.larger
-    return ", at the small size" if in_full_too else ", tried at the small size only"
+    if row.robustness is not None and row.robustness.larger:
+        return ", at the small size"
+    return ", tried at the small size only" if row.verdict == rules.REPRODUCED else ""
 
 
 def owned(one: Robustness) -> str:
@@ -236,13 +235,13 @@ def turning(turns: list[Turn]) -> str:
 
 
 def ours(row: Result) -> str:
-    """Our number in a row, as text: four digits, or as many decimals as the spread over seeds
-    leaves meaning to."""
+    """Our number in a row, as text: four digits, or as many decimals as its standard deviation over
+    seeds or splits leaves meaning to. What stands behind a ± elsewhere is half a 95% interval."""
     if row.value is None:
         return ""
     if row.spread is not None:
         decimals = 2 if row.spread >= 0.01 else 3
-        return f"{row.value:.{decimals}f} ± {row.spread:.{decimals}f}"
+        return f"{row.value:.{decimals}f} (s.d. {row.spread:.{decimals}f})"
     return _number(row.value)
 
 

@@ -126,9 +126,9 @@ def test_a_row_that_moved_or_turned_is_shown_with_both_numbers(ppkit, project, m
     _, out, _ = ppkit("compare", "a", "b")
     shown = {line.split()[0]: line for line in out.splitlines() if "stand-in" in line}
     assert [*shown] == [row(0).id, row(1).id]
-    assert "reproduced, 0.50 ± 0.01 (stand-in: 9 rows, quick)" in shown[row(0).id]
+    assert "reproduced, 0.50 (s.d. 0.01) (stand-in: 9 rows, quick)" in shown[row(0).id]
     assert shown[row(0).id].rstrip().endswith("same verdict, beyond its spread")
-    assert "not reproduced (the direction holds), 0.70 ± 0.01" in shown[row(1).id]
+    assert "not reproduced (the direction holds), 0.70 (s.d. 0.01)" in shown[row(1).id]
     assert shown[row(1).id].rstrip().endswith("verdict turned")
 
 

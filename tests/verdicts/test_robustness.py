@@ -289,7 +289,9 @@ def test_a_setting_of_a_smaller_size_takes_no_credit_and_stays_visible(tried, de
     confirmed = Turn(choice="clip", at="clip 2.0", verdict=other, value=0.125)
     tried({"stand-in": replace(firm, larger=[confirmed])})
     found = settled(row)
-    assert found.verdict == "depends on clip" and "small size" not in wording.robust(found)
+    assert found.verdict == "depends on clip"
+    in_both = f"({other}), at the small size; at the paper's size: {other} at clip 2.0"
+    assert in_both in wording.robust(found)
     assert [seen.value for seen in found.witness] == [row.value, 0.125]
     elsewhere = replace(firm.turns[0], choice="box")  # and its choice is not named
     tried({"stand-in": replace(firm, turns=[elsewhere], larger=[confirmed])})
@@ -604,6 +606,13 @@ def test_a_finding_is_as_robust_as_its_claims_not_its_questions():
         "1 of 2 the same in every setting tried, least robust `b`: same in 3 of 9, "
         f"turned by box 5.0 ({NO}), tried at the small size only"
     )
+    in_full = Turn(choice="box", at="box 5.0", verdict=NO, value=0.25)
+    only_in_full = replace(FIRM, singles=[9, 9], combinations=[0, 0], turns=[], larger=[in_full])
+    turned = replace(of[0], alone="reproduced", robustness=only_in_full)
+    assert not robustness.never_turned(turned)
+    assert robustness.summary([turned]) == "0 of 1 the same in every setting tried"
+    kept = replace(only_in_full, larger=[replace(in_full, verdict="undecided")])
+    assert robustness.never_turned(replace(turned, robustness=kept))
     untried = {"robustness": None, "not_varied": "not varied: no choice reaches it"}
     untried = [replace(row, **untried, other_data={"real": [k, 3]}) for k, row in enumerate(of)]
     assert robustness.summary(untried[:2]) == "not varied: no choice reaches it"
@@ -632,7 +641,7 @@ def test_the_softest_of_a_paper_are_first_those_that_are_decided_or_depend():
     none = replace(together.robustness, turns=[], combinations=[0, 4])
     [several] = robustness.softest_of_each_paper([replace(together, robustness=none)])
     assert (
-        several.turning == "several choices together"
+        several.turning == "several choices together, tried at the small size only"
         and "box: " + box.why.partition(";")[0] in several.left_open
     )
     line = pages.softest(of).splitlines()[2]
