@@ -11,7 +11,7 @@ import pandas as pd
 from ppkit import project
 from ppkit.runs import Refused, catalogue, code_versions, json_files, run_folder
 from ppkit.runs.run_folder import RunFolder
-from ppkit.verdicts import curves, ledger, robustness, rows, settings_files
+from ppkit.verdicts import curves, ledger, robustness, rows, rules, settings_files
 from ppkit.verdicts.rows import Row
 
 LARGEST_PICTURE = 200_000  # bytes
@@ -116,9 +116,24 @@ def _settings(batch: RunFolder, folder: Path) -> None:
     for choice in robustness.choices(record):  # the table has what differs between its points
         name = choice.parameter
         table[name] = [str(batch.notebooks[point]["parameters"][name]) for point in table["point"]]
+    both = _with_both_verdicts(batch)
+    pairs = zip(table["point"], table["claim"], strict=True)
+    table.loc[[pair in both for pair in pairs], "alone"] = rules.UNDECIDED
     (folder / "settings").mkdir(exist_ok=True)
     file = folder / "settings" / code_versions.settings_file(batch)
     settings_files.write(file, robustness.moved(record, table))
+
+
+def _with_both_verdicts(batch: RunFolder) -> set[tuple[str, str]]:
+    """The points and claims whose 95% interval holds a verdict for the paper and one against it:
+    such a setting decides nothing, as a row of the reference would not."""
+    found = set()
+    for point in batch.notebooks:
+        place = batch.path / "points" / point / "claims.json"
+        for row in run_folder.read_claims(place) if place.exists() else []:
+            if row.kind == "claim" and rules.exclude(row.possible):
+                found.add((point, row.id))
+    return found
 
 
 def _measured(run: RunFolder, about: dict[str, Any], folder: Path) -> None:

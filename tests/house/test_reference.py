@@ -20,7 +20,7 @@ def test_no_row_picture_or_number_is_of_older_code_but_those_that_wait_for_their
 
 
 # Settings that were tried before figures/code_versions.json kept their record's code.
-WAITING_SETTINGS = {"wu2020.paper.standin.json"}
+WAITING_SETTINGS: set[str] = set()
 
 
 def test_no_settings_are_of_older_code_but_those_that_wait_for_their_batch():

@@ -1,6 +1,7 @@
 """The files that hosts and tools read in the root: citation, container, form of an objection."""
 
 import json
+import re
 import subprocess
 import tomllib
 
@@ -23,6 +24,12 @@ def test_the_citation_has_the_version_and_the_four_papers():
     titles = {" ".join(paper["title"].split()) for paper in citation["references"]}
     assert titles == set(statements.titles().values())
     assert all(paper["authors"] and paper["year"] for paper in citation["references"])
+
+
+def test_the_newest_release_of_the_changelog_is_this_version_and_its_day():
+    releases = re.findall(r"(?m)^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text())
+    citation = read_yaml("CITATION.cff")
+    assert releases[0] == (citation["version"], str(citation["date-released"]))
 
 
 def test_a_paper_has_the_same_title_authors_and_doi_on_the_page_of_references():

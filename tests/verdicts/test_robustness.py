@@ -821,6 +821,23 @@ def test_what_keeps_its_credit_by_its_size_is_tried_in_full_where_it_turns(proje
     assert f"at the paper's size: {NO} at box 5.0" in wording.robust(order)
 
 
+@pytest.mark.slow
+def test_a_setting_whose_interval_holds_both_verdicts_turns_nothing(project):
+    reference.keep(["b"])
+    decided_in_full(project, "fig2.order")
+    reference.keep([])
+    points = robustness.points("wu2020", "paper")
+    batch(project / "runs/q", "paper", points)
+    both = replace(kept_in(project)["fig2.order"], possible=["not reproduced", "reproduced"])
+    place = project / "runs/q/points/0000/claims.json"
+    place.parent.mkdir(parents=True)
+    rows.write(place, [both], run={"id": "q"}, pictures={})
+    reference.keep(["q"])
+    order = kept_in(project)["fig2.order"]
+    assert [at.verdict for at in order.robustness.larger] == ["undecided"]
+    assert order.verdict == "reproduced"
+
+
 def test_few_settings_are_tried_in_full_each_claim_at_one_that_turns_it(project, monkeypatch):
     turns = {  # of claims that no other row turns
         "fig2.order": [("box", "5.0", NO), ("clip_loans", "25.0", NO)],
