@@ -116,7 +116,7 @@ def _settings(batch: RunFolder, folder: Path) -> None:
     for choice in robustness.choices(record):  # the table has what differs between its points
         name = choice.parameter
         table[name] = [str(batch.notebooks[point]["parameters"][name]) for point in table["point"]]
-    both = _with_both_verdicts(batch)
+    both = _with_both_verdicts(batch) if batch.record["profile"] == "paper" else set()
     pairs = zip(table["point"], table["claim"], strict=True)
     table.loc[[pair in both for pair in pairs], "alone"] = rules.UNDECIDED
     (folder / "settings").mkdir(exist_ok=True)
@@ -125,8 +125,8 @@ def _settings(batch: RunFolder, folder: Path) -> None:
 
 
 def _with_both_verdicts(batch: RunFolder) -> set[tuple[str, str]]:
-    """The points and claims whose 95% interval holds a verdict for the paper and one against it:
-    such a setting decides nothing, as a row of the reference would not."""
+    """The points and claims whose 95% interval holds a verdict for the paper and one against it: at
+    the paper's size, where a setting takes a claim's credit, such a one decides nothing."""
     found = set()
     for point in batch.notebooks:
         place = batch.path / "points" / point / "claims.json"
