@@ -177,8 +177,7 @@ class Children(AbstractContextManager):
             for line in child.events:
                 last = _event(line)
                 if "cell" in last:
-                    if not child.peak:  # a short notebook may end between two looks
-                        child.peak = environment.memory_of(child.process.pid)
+                    child.peak = max(child.peak, last.pop("held", 0))
                     self._events.put((name, last))
             code = _code(child.process)
         if "done" not in last:

@@ -9,8 +9,9 @@ started.
 The spec says everything: {"notebook": its path, "folder": of the run, "name": in it, "parameters":
 by name, "source": as `environment.for_kernel`, "threads": of its kernel, "limit": seconds, or
 null}.
-Lines: {"cell": k} when code cell k (from 1) begins; last {"done": {"status", "seconds", ...}}, to
-which the parent adds "peak_memory_mb".
+Lines: {"cell": k} when code cell k (from 1) begins, with "held" at the first and the last one, the
+bytes that the worker and its kernel hold then; last {"done": {"status", "seconds", ...}}, to which
+the parent adds "peak_memory_mb".
 """
 
 import json
@@ -27,6 +28,8 @@ from ppkit.atomic_writing import write_whole
 from ppkit.runs import ANSWER_SECONDS, reason
 
 if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
     from ppkit.runs.spare_kernel import SpareKernel
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
@@ -104,14 +107,19 @@ def _execute(
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    from ppkit.runs import catalogue
+    from ppkit.runs import environment
     from ppkit.runs.execute import kernel_from
 
     notebook = nbformat.read(spec["notebook"], as_version=4)
+    ids = [cell.get("id") for cell in _to_run(notebook)]  # an old notebook has none
+    last = ids[-1] if ids else None
 
     def begins(cell, cell_index):
         at["cell"] += 1
-        say({"cell": at["cell"]})
+        event = {"cell": at["cell"]}
+        if at["cell"] == 1 or (last and cell.get("id") == last):
+            event["held"] = environment.memory_of(os.getpid())  # a short one ends between two looks
+        say(event)
 
     try:
         executed = papermill.execute_notebook(
@@ -133,16 +141,22 @@ def _execute(
         if not error.traceback:
             error.evalue = _last_words(spec)
         raise
-    to_run = [
+    if left := len(_to_run(executed)) - at["cell"]:
+        cells = "1 code cell" if left == 1 else f"{left} code cells"
+        raise EndedItself(f"the notebook ended itself here, and {cells} did not run")
+
+
+def _to_run(notebook: "NotebookNode") -> "list[NotebookNode]":
+    """The code cells of a notebook that run: neither empty nor to be skipped."""
+    from ppkit.runs import catalogue
+
+    return [
         cell
-        for cell in executed.cells
+        for cell in notebook.cells
         if cell.cell_type == "code"
         and cell.source.strip()
         and catalogue.SKIPPED not in cell.metadata.get("tags", [])
     ]
-    if left := len(to_run) - at["cell"]:
-        cells = "1 code cell" if left == 1 else f"{left} code cells"
-        raise EndedItself(f"the notebook ended itself here, and {cells} did not run")
 
 
 def _last_words(spec: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import errno
 import os
 
+import nbformat
 import pytest
 
 from ppkit.runs import catalogue, json_files, worker
@@ -47,3 +48,19 @@ def test_a_cell_that_is_to_be_skipped_is_none_that_did_not_run(project):
 def test_a_notebook_may_end_itself_in_its_last_cell(project):
     project.add("01_ends", "print(1)", "import sys\nsys.exit()", "# The end", "", parameters=None)
     assert project.run("reproduce", "01_ends").returncode == 0
+
+
+@pytest.mark.processes
+def test_what_a_short_notebook_holds_is_known_before_its_kernel_ends(tmp_path):
+    """Whoever looks a few times a second sees nothing of it on a busy machine."""
+    new = nbformat.v4.new_code_cell
+    cells = [new(one) for one in ("print(1)", "held = b'x' * 200_000_000", "print(3)", "")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_short.ipynb")
+    for folder in (".cache/01_short", "notebooks", "html"):
+        (tmp_path / folder).mkdir(parents=True)
+    spec = {"notebook": str(tmp_path / "01_short.ipynb"), "folder": str(tmp_path)}
+    said = []
+    done = worker.run(spec | {"name": "01_short", "parameters": {}}, said.append)
+    assert done["status"] == worker.DONE, done
+    assert [event["cell"] for event in said if "held" in event] == [1, 3]
+    assert said[2]["held"] - said[0]["held"] > 150_000_000
