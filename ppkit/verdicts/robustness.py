@@ -450,11 +450,17 @@ def settled(rows: list[Row]) -> list[Row]:
     return done
 
 
+def _turning_in_full(row: Row) -> list[Turn]:
+    """The settings tried at the paper's size with another verdict than the row has on its data; one
+    that decides nothing is none of them."""
+    larger = row.robustness.larger if row.robustness else []
+    return [turn for turn in larger if turn.verdict not in (row.alone, *rules.OPEN)]
+
+
 def _with_both(row: Row, beside: Row) -> Row:
     """The row with the witness of its claim's other rows, and with the settings that turn it at the
     paper's size, too."""
-    larger = row.robustness.larger if row.robustness and row.profile == "paper" else []
-    turning = [turn for turn in larger if turn.verdict not in (row.alone, *rules.OPEN)]
+    turning = _turning_in_full(row) if row.profile == "paper" else []
     names = dict.fromkeys(name for turn in turning for name in turn.choice.split(" and "))
     said = " ".join(beside.depends_on)  # by the claim's file, in words of its own
     depends_on = [*beside.depends_on, *(n for n in names if n.replace("_", " ") not in said)]
@@ -500,8 +506,7 @@ def _turned(row: Row, one: Robustness, *, one_size: bool) -> Row:
     decided = [turn for turn in one.larger if turn.verdict not in rules.OPEN]
     in_full = decided if len(decided) > 1 else []
     if row.profile == "paper":
-        differing = [turn for turn in decided if turn.verdict != row.alone]
-        if differing:
+        if differing := _turning_in_full(row):
             main = _sighting(row, "the main setting", row.value, row.alone)
             return _depends(row, differing, main, differing[0])
         if row.alone == rules.REPRODUCED and not one_size:
@@ -635,8 +640,7 @@ def never_turned(row: Row) -> bool:
     """Whether a row has its verdict at every setting tried: of the settings' own size, and of the
     paper's, where a setting that decides nothing turns nothing."""
     one = row.robustness
-    in_full = {turn.verdict for turn in one.larger} if one else set()
-    return one is not None and one.same == one.tried and in_full <= {row.alone, *rules.OPEN}
+    return one is not None and one.same == one.tried and not _turning_in_full(row)
 
 
 def softest(rows: list[Row]) -> list[Soft]:
