@@ -97,13 +97,14 @@ def memory_available() -> int:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of memory that a process and all below it hold now, swapped or not; 0 if it has ended.
+    """Bytes of memory that a process and all below it hold now, swapped or not; 0 if it has ended,
+    or if the system does not say.
 
     On Linux a page that n processes share counts as 1/n in each: what all have loaded counts once.
     Elsewhere it counts whole in each.
     """
     total = 0
-    with suppress(psutil.NoSuchProcess):
+    with suppress(psutil.Error):
         process = psutil.Process(pid)
         for each in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):
